@@ -1,0 +1,150 @@
+"""A pair becomes token ids: the prompt with every header, and each response with its end-of-turn token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapo.errors import InputError
+from gapo.pairs.pair import BadRow, Message, PairSet, PreferencePair, Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TEMPLATES = ("auto", "chat", "none")
+TOO_LONG = "prompt longer than the limit"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPair:
+    """Token ids of one pair. Prompt ids are shared by both responses; response ids end with the end of the turn."""
+
+    id: str
+    prompt: list[int]
+    chosen: list[int]
+    rejected: list[int]
+    flipped: bool | None = None
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How text becomes ids for one tokenizer.
+
+    template: `auto` uses the chat template for conversations and takes plain text as it is, `chat` also makes plain
+    text one user turn, `none` never uses the template. A conversation without a template reads
+    "\\n\\nHuman: ...\\n\\nAssistant:". A prompt longer than `max_prompt_length` is refused; a response is cut so that
+    prompt and response have at most `max_length` tokens.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int = 2048
+    max_prompt_length: int | None = None
+    template: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.template not in TEMPLATES:
+            raise InputError(f"data.template must be one of {', '.join(TEMPLATES)}, not {self.template!r}")
+        if self.prompt_limit < 1 or self.prompt_limit >= self.max_length:
+            raise InputError(
+                f"max_prompt_length {self.prompt_limit} leaves no room for a response in max_length {self.max_length}; "
+                "lower max_prompt_length or raise max_length"
+            )
+        if self.tokenizer.eos_token_id is None:
+            raise InputError("the tokenizer has no end-of-sequence token; set tokenizer.eos_token")
+        if self.template == "chat" and not self.tokenizer.chat_template:
+            raise InputError("data.template is 'chat' but the tokenizer has no chat template; use 'auto' or 'none'")
+
+    @property
+    def prompt_limit(self) -> int:
+        return self.max_prompt_length if self.max_prompt_length is not None else self.max_length - 1
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Ids up to the first token of the reply."""
+        conversation = self._as_conversation(prompt)
+        if conversation is None:
+            text = prompt if isinstance(prompt, str) else transcript(prompt)
+            ids = self._ids(text, special=True)
+            if ids[1:] and ids[-1] == self.tokenizer.eos_token_id and not text.endswith(self.tokenizer.eos_token):
+                ids = ids[:-1]  # a tokenizer that closes every text: the reply is still to come
+        else:
+            ids = self._ids(self._render(conversation, opening=True), special=False)
+        bos = self.tokenizer.bos_token_id
+        if bos is not None and ids[:2] == [bos, bos]:  # template and tokenizer both added one
+            ids = ids[1:]
+        if not ids:  # a model needs one token to predict the first reply token from
+            ids = [bos if bos is not None else self.tokenizer.eos_token_id]
+        return ids
+
+    def response_ids(self, prompt: Prompt, response: str) -> list[int]:
+        """Ids of the reply and its end-of-turn token, not cut."""
+        conversation = self._as_conversation(prompt)
+        if conversation is None:
+            return [*self._ids(self._reply_text(prompt, response), special=False), self.tokenizer.eos_token_id]
+        opening = self._render(conversation, opening=True)
+        whole = self._render((*conversation, Message("assistant", response)), opening=False)
+        if not whole.startswith(opening):  # the template rewrites earlier turns; say what was generated, no more
+            return [*self._ids(response, special=False), self.tokenizer.eos_token_id]
+        ids = self._ids(whole[len(opening) :], special=False)
+        return self._through_end_of_turn(ids)
+
+    def encode(self, pair: PreferencePair) -> EncodedPair | BadRow:
+        """The pair's ids, or why it cannot be used."""
+        prompt = self.prompt_ids(pair.prompt)
+        if len(prompt) > self.prompt_limit:
+            return BadRow(pair.source or pair.id, TOO_LONG, f"{len(prompt)} tokens, limit {self.prompt_limit}")
+        room = self.max_length - len(prompt)
+        chosen = self.response_ids(pair.prompt, pair.chosen)[:room]
+        rejected = self.response_ids(pair.prompt, pair.rejected)[:room]
+        if chosen == rejected:
+            return BadRow(pair.source or pair.id, "chosen equals rejected", "after tokenization and truncation")
+        return EncodedPair(pair.id, prompt, chosen, rejected, pair.flipped)
+
+    def _as_conversation(self, prompt: Prompt) -> tuple[Message, ...] | None:
+        """What the chat template should see, or None where the text is taken as it is."""
+        if self.template == "none" or not self.tokenizer.chat_template:
+            return None
+        if isinstance(prompt, str):
+            return (Message("user", prompt),) if self.template == "chat" else None
+        return prompt
+
+    def _reply_text(self, prompt: Prompt, response: str) -> str:
+        # a transcript ends in "Assistant:", so the reply needs its space; plain text brings its own
+        return response if isinstance(prompt, str) or response[:1].isspace() else f" {response}"
+
+    def _render(self, turns: Iterable[Message], *, opening: bool) -> str:
+        rows = [turn._asdict() for turn in turns]
+        try:
+            return str(self.tokenizer.apply_chat_template(rows, tokenize=False, add_generation_prompt=opening))
+        except Exception as error:  # templates are programs of their own and raise what they like
+            raise InputError(f"the tokenizer's chat template refuses a conversation ({error})") from None
+
+    def _ids(self, text: str, *, special: bool) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=special)["input_ids"])
+
+    def _through_end_of_turn(self, ids: list[int]) -> list[int]:
+        """Cut what a template writes after the end of the turn (a newline, usually)."""
+        marked = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}  # <|end|>, <|im_end|>
+        no_end = {self.tokenizer.bos_token_id, self.tokenizer.unk_token_id, self.tokenizer.pad_token_id}
+        ends = (marked | set(self.tokenizer.all_special_ids)) - no_end | {self.tokenizer.eos_token_id}
+        last = max((i for i, token in enumerate(ids) if token in ends), default=None)
+        return [*ids, self.tokenizer.eos_token_id] if last is None else ids[: last + 1]
+
+
+def transcript(turns: Iterable[Message]) -> str:
+    """A conversation in Anthropic HH's form, open for the assistant's reply."""
+    names = {"user": "Human", "assistant": "Assistant", "system": "System"}
+    return "".join(f"\n\n{names.get(turn.role, turn.role)}: {turn.content}" for turn in turns) + "\n\nAssistant:"
+
+
+def encode_pairs(pairs: PairSet, encoder: Encoder) -> tuple[list[EncodedPair], list[BadRow]]:
+    """Every pair that can be encoded, and the ones that cannot."""
+    encoded: list[EncodedPair] = []
+    bad: list[BadRow] = []
+    for pair in pairs:
+        result = encoder.encode(pair)
+        if isinstance(result, BadRow):
+            bad.append(result)
+        else:
+            encoded.append(result)
+    return encoded, bad

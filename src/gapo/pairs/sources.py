@@ -1,0 +1,99 @@
+"""What a person may name as a source of pairs: a path, an embedded set, a set on the Hub, or rows in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gapo.errors import InputError, did_you_mean
+from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path
+from gapo.pairs.pair import PairSet
+from gapo.pairs.rows import COLUMNS
+from gapo.pairs.table import Table, numbered, one_line, pick_split
+from gapo.storage import embedded
+
+PairSource = str | os.PathLike[str] | PairSet | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+
+EMBEDDED = embedded("data")  # one folder for each set, one file for each split
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def open_source(source: PairSource, split: str | None = None) -> tuple[str, Table]:
+    """A name for the set, and its rows, still unread."""
+    if isinstance(source, str):
+        return _open_named(source, split)
+    if isinstance(source, os.PathLike):
+        path = Path(source).expanduser()
+        return bare_name(path), read_path(path, split)
+    rows = pick_split(source, split, "the data set") if isinstance(source, Mapping) else source
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise InputError(f"cannot read pairs from {type(source).__name__}; give a path, a data set or a list of rows")
+    return "pairs", _memory_table("dataset" if hasattr(rows, "column_names") else "rows", rows)
+
+
+def embedded_names() -> tuple[str, ...]:
+    """The sets that come with the package."""
+    return tuple(sorted(entry.name for entry in EMBEDDED.glob("*/") if _splits(entry)))
+
+
+def _open_named(words: str, split: str | None) -> tuple[str, Table]:
+    name, _, named_split = words.partition(":")
+    if name in embedded_names():  # before any path: a folder of the same name is written ./name
+        return words, _embedded_table(name, split or named_split or "train")
+    path = Path(words).expanduser()
+    if path.exists() or has_known_suffix(path):
+        return bare_name(path), read_path(path, split)
+    start, _, end = words.rpartition(":")
+    if start and Path(start).expanduser().exists():
+        return bare_name(Path(start)), read_path(Path(start).expanduser(), split or end)
+    if _HUB_ID.fullmatch(name):
+        return name, _hub_table(name, split or named_split or "train", near_file(path))
+    raise InputError(_unknown(words, name, path))
+
+
+def _unknown(words: str, name: str, path: Path) -> str:
+    near = near_file(path)
+    if near:
+        return f"{words} does not exist; did you mean {near!r}?"
+    if path.name != words:
+        return f"{words} does not exist; check the path"
+    known = embedded_names()
+    hint = did_you_mean(name, known) if known else "no set comes with this installation"
+    return f"unknown data set {words!r}; {hint} (or give a path, or a Hugging Face id like org/name)"
+
+
+def _embedded_table(name: str, split: str) -> Table:
+    splits = _splits(EMBEDDED / name)
+    if split not in splits:
+        raise InputError(f"the embedded set {name!r} has no split {split!r}; {did_you_mean(split, splits)}")
+    return read_path(splits[split])
+
+
+def _splits(folder: Path) -> dict[str, Path]:
+    return {bare_name(path): path for path in folder.glob("*.*") if has_known_suffix(path)}
+
+
+def _hub_table(name: str, split: str, near: str | None) -> Table:
+    import datasets  # here, because it takes a second and most sources do not need it
+
+    try:
+        return _memory_table(name, datasets.load_dataset(name, split=split))
+    except Exception as error:  # the Hub, its cache and its builders fail in many ways; to the reader they are one
+        way_out = (
+            f"did you mean {near!r}?" if near else "check name, split and network, or give a path to your own file"
+        )
+        raise InputError(
+            f"could not fetch {name!r}, split {split!r}, from Hugging Face ({one_line(error)}); {way_out}"
+        ) from None
+
+
+def _memory_table(label: str, rows: Any) -> Table:
+    """Rows of a list, or of a `datasets.Dataset`, which its `column_names` gives away without loading the package."""
+    columns = getattr(rows, "column_names", None)
+    if columns is None:
+        return Table(label, numbered(label, rows))
+    wanted = rows.select_columns([name for name in columns if name in COLUMNS])
+    return Table(label, numbered(label, wanted), tuple(columns))
