@@ -1,0 +1,60 @@
+"""Replies of a policy to prompts, greedy by default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from gapo.pairs.encode import Encoder
+from gapo.pairs.pair import Prompt
+
+
+@torch.no_grad()
+def replies(
+    model: nn.Module,
+    encoder: Encoder,
+    prompts: Sequence[Prompt],
+    *,
+    max_new_tokens: int = 64,
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> list[str]:
+    """One reply a prompt. Sampling (temperature > 0) uses the seed and leaves the global random state as it was."""
+    tokenizer = encoder.tokenizer
+    rows = [encoder.prompt_ids(prompt) for prompt in prompts]
+    width = max(len(row) for row in rows)
+    pad = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id)
+    device = next(model.parameters()).device
+    ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows], device=device)
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+    sampling: dict[str, Any] = {"do_sample": False}
+    if temperature > 0:
+        sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            output = model.generate(  # type: ignore[operator]
+                input_ids=ids,
+                attention_mask=mask,
+                max_new_tokens=max_new_tokens,
+                pad_token_id=pad,
+                eos_token_id=_ends(model, tokenizer),
+                use_cache=True,
+                **sampling,
+            )
+    finally:
+        model.train(was_training)
+    return [str(tokenizer.decode(row[width:], skip_special_tokens=True)).strip() for row in output]
+
+
+def _ends(model: nn.Module, tokenizer: Any) -> list[int]:
+    """Every token that may end a turn: the tokenizer's and the model's own."""
+    config = getattr(model, "generation_config", None)
+    own = getattr(config, "eos_token_id", None)
+    own = own if isinstance(own, list) else [own]
+    return sorted({int(token) for token in [tokenizer.eos_token_id, *own] if token is not None})

@@ -1,0 +1,123 @@
+"""A policy and its tokenizer, ready to be trained: fp32 weights, no dropout, padding on the right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapo.errors import InputError
+from gapo.model.wheel import WHEEL_MODELS, Say, model_from_wheel
+from gapo.storage import embedded
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What `load_policy` gives."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+
+
+def load_policy(
+    name: str,
+    *,
+    lora: Mapping[str, Any] | None = None,
+    attn_implementation: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    say: Say = print,
+) -> Policy:
+    """Load `lab`, a known wheel's model, a folder or a Hub id. `lora` holds the fields of peft's LoraConfig."""
+    source = str(resolve_model(name, say))
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    tokenizer = _loaded("tokenizer", name, source, options)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token  # padding is masked: any token will do
+    tokenizer.padding_side = "right"
+    if attn_implementation:
+        options["attn_implementation"] = attn_implementation
+    model = _loaded("model", name, source, options)
+    without_dropout(model)
+    if lora is not None:
+        model = with_lora(model, lora)
+    return Policy(model, tokenizer, name)
+
+
+def resolve_model(name: str, say: Say = print) -> str | Path:
+    """Where the weights are: a folder, or a Hub id as it is."""
+    if name == "lab":
+        return embedded("lab", "start")
+    if name.lower() in WHEEL_MODELS:
+        return model_from_wheel(name.lower(), say)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise InputError(f"{name} has no config.json, so it is not a model; give the folder save_pretrained wrote")
+        return path
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputError(f"there is no model folder {name}")
+    return name
+
+
+def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> Any:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        if what == "tokenizer":
+            return AutoTokenizer.from_pretrained(source, **options)
+        # float32 by name: "auto" would take the checkpoint's bf16, in which an anchor's move rounds away
+        options = {"dtype": torch.float32, **options}
+        config = AutoConfig.from_pretrained(
+            source, revision=options["revision"], trust_remote_code=options["trust_remote_code"]
+        )
+        if getattr(config, "attn_logit_softcapping", None):
+            options.setdefault("attn_implementation", "eager")  # other kernels leave the cap out
+        return AutoModelForCausalLM.from_pretrained(source, **options)
+    except Exception as error:  # a dozen libraries may speak here; the user needs one sentence
+        if os.environ.get("GAPO_DEBUG"):
+            raise
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        known = ", ".join(["lab", *WHEEL_MODELS])
+        raise InputError(
+            f"could not load the {what} of {name!r} ({reason[:200]}); give a folder, a Hub id that can be reached, or "
+            f"one of: {known}"
+        ) from None
+
+
+def without_dropout(model: nn.Module) -> bool:
+    """Turn every dropout off: the gap would measure the noise. True if any was on."""
+    from torch import nn
+
+    found = False
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+            module.p, found = 0.0, True
+        rate = getattr(module, "attention_dropout", None)  # most attention layers keep a bare number
+        if isinstance(rate, float) and rate > 0:
+            module.attention_dropout, found = 0.0, True  # type: ignore[assignment]
+    return found
+
+
+def with_lora(model: PreTrainedModel, lora: Mapping[str, Any]) -> PreTrainedModel:
+    """The model with trainable adapters in fp32, everything else frozen."""
+    from peft import LoraConfig, get_peft_model
+
+    try:
+        config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora})
+        adapted = get_peft_model(model, config)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"model.lora: {str(error).splitlines()[0]}") from None
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    without_dropout(adapted)
+    return adapted  # type: ignore[return-value]

@@ -1,0 +1,61 @@
+"""The only code, the optimiser aside, that moves parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+def global_norm(tensors: Sequence[Tensor]) -> float:
+    """One l2 norm over all tensors, summed in float64."""
+    return math.sqrt(sum(float(torch.linalg.vector_norm(t, dtype=torch.float64)) ** 2 for t in tensors))
+
+
+@contextmanager
+def displaced(parameters: Sequence[nn.Parameter], direction: Sequence[Tensor], radius: float) -> Iterator[float]:
+    """Move to theta + radius * direction/||direction|| and yield the distance really travelled.
+
+    Home again on exit, bit for bit, also after an error; the random state comes home too. A direction without
+    length (0, inf or NaN) leads nowhere: nothing moves and the distance is 0.
+    """
+    length = global_norm(direction)
+    if not (math.isfinite(length) and length > 0) or radius == 0:
+        with _same_random_state():
+            yield 0.0
+        return
+    home = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter, along in zip(parameters, direction, strict=True):
+                parameter.add_(along.to(parameter.dtype), alpha=radius / length)
+            moved = global_norm([p.detach() - h for p, h in zip(parameters, home, strict=True)])
+        with _same_random_state():
+            yield moved
+    finally:
+        with torch.no_grad():
+            for parameter, start in zip(parameters, home, strict=True):
+                parameter.copy_(start)  # a copy, not a subtraction: floats do not subtract back
+
+
+@contextmanager
+def _same_random_state() -> Iterator[None]:
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    with torch.random.fork_rng(devices=devices):
+        yield
+
+
+@contextmanager
+def without_gradients(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Set the gradients aside; inside they start empty, afterwards they are the same objects as before."""
+    aside = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in zip(parameters, aside, strict=True):
+            parameter.grad = gradient

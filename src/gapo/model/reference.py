@@ -1,0 +1,143 @@
+"""Log-probs of many pairs without gradient: length-sorted batches, and a cache on disk keyed by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from gapo.model.logps import PairLogps
+from gapo.model.policy import causal_lm, pair_logps
+from gapo.pairs.collate import collate
+from gapo.pairs.encode import EncodedPair
+from gapo.storage import cache_folder, whole_file
+
+BATCH_TOKENS = 4096
+Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
+
+
+def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
+    return batches
+
+
+def logps_of(
+    model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int, progress: Progress = no_progress
+) -> PairLogps:
+    """Log-probs of every pair, in the order given, on the CPU."""
+    device = next(model.parameters()).device
+    order: list[int] = []
+    parts = []
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            for indices in progress(list(_batches(pairs))):
+                batch = collate([pairs[i] for i in indices], pad_id).to(device)
+                parts.append(pair_logps(model, batch))
+                order += indices
+    finally:
+        model.train(was_training)
+    joined = PairLogps.cat(parts)
+    back = torch.argsort(torch.tensor(order))
+    fields = (joined.chosen, joined.rejected, joined.chosen_tokens, joined.rejected_tokens)
+    return PairLogps(*(field.cpu()[back].clone() for field in fields))  # clones are ordinary tensors again
+
+
+def _batches(pairs: Sequence[EncodedPair]) -> Iterator[list[int]]:
+    """Indices of pairs of like length, at most BATCH_TOKENS padded tokens together."""
+    width = [len(p.prompt) + max(len(p.chosen), len(p.rejected)) for p in pairs]
+    batch: list[int] = []
+    for i in sorted(range(len(pairs)), key=lambda i: width[i]):
+        if batch and 2 * (len(batch) + 1) * width[i] > BATCH_TOKENS:  # sorted: this one is the widest
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def start_model(model: nn.Module) -> AbstractContextManager[object]:
+    """Inside, a LoRA model is its start model (adapters off); a plain one is as it is."""
+    return model.disable_adapter() if hasattr(model, "disable_adapter") else nullcontext()  # type: ignore[operator, no-any-return]
+
+
+def reference_logps(
+    model: nn.Module,
+    pairs: Sequence[EncodedPair],
+    pad_id: int,
+    *,
+    cache: bool = True,
+    progress: Progress = no_progress,
+) -> PairLogps:
+    """Log-probs under this model, computed once: the same weights and the same ids are read from the cache."""
+    with start_model(model):
+        if not cache:
+            return logps_of(model, pairs, pad_id, progress)
+        path = cache_folder("reference", f"{_key(model, pairs)}.safetensors")
+        found = _read(path, len(pairs))
+        if found is None:
+            found = logps_of(model, pairs, pad_id, progress)
+            _write(path, found)
+        return found
+
+
+def _key(model: nn.Module, pairs: Sequence[EncodedPair]) -> str:
+    digest = hashlib.blake2b(fingerprint(model).encode(), digest_size=16)
+    for pair in pairs:
+        digest.update(json.dumps([pair.prompt, pair.chosen, pair.rejected], separators=(",", ":")).encode())
+    return digest.hexdigest()
+
+
+def fingerprint(model: nn.Module) -> str:
+    """A digest of what the model computes: class, settings, and sums over every weight outside the adapters.
+
+    Sums in float64 see any change of any weight that matters, at the cost of one pass over memory.
+    """
+    inner = causal_lm(model)
+    digest = hashlib.blake2b(type(inner).__name__.encode(), digest_size=16)
+    config = inner.config.to_dict()  # type: ignore[union-attr, operator]
+    for key in ("_name_or_path", "transformers_version", "use_cache", "dtype"):
+        config.pop(key, None)
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    with torch.no_grad():
+        for name, weight in inner.state_dict().items():
+            if "lora_" in name:
+                continue
+            values = weight.detach().double()
+            ramp = torch.linspace(
+                0.5, 1.5, values.shape[-1] if values.dim() else 1, dtype=torch.float64, device=values.device
+            )
+            sums = (float(values.sum()), float(values.square().sum()), float((values * ramp).sum()))
+            digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}{sums}".encode())
+    return digest.hexdigest()
+
+
+def _read(path: Path, count: int) -> PairLogps | None:
+    """What is cached, or None where there is nothing usable (a damaged file is computed anew)."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        stored = load_file(path)
+        fields = [stored[name] for name in ("chosen", "rejected", "chosen_tokens", "rejected_tokens")]
+    except (OSError, SafetensorError, KeyError):
+        return None
+    return PairLogps(*fields) if all(len(field) == count for field in fields) else None
+
+
+def _write(path: Path, logps: PairLogps) -> None:
+    from safetensors.torch import save_file
+
+    tensors = {
+        "chosen": logps.chosen,
+        "rejected": logps.rejected,
+        "chosen_tokens": logps.chosen_tokens,
+        "rejected_tokens": logps.rejected_tokens,
+    }
+    with whole_file(path) as part:
+        save_file(tensors, part)

@@ -1,0 +1,63 @@
+"""Log-probs of many pairs: order, batches, and a cache that knows what it holds."""
+
+import pytest
+import torch
+
+import tiny
+from gapo.model import reference as reference_module
+from gapo.model.policy import pair_logps
+from gapo.model.reference import fingerprint, logps_of, reference_logps
+from gapo.pairs.collate import collate
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GAPO_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_length_sorted_batches_give_the_same_numbers_in_the_same_order(llama, monkeypatch):
+    pairs = tiny.random_pairs(9)
+    whole = pair_logps(llama, collate(pairs, tiny.PAD))
+    for size in (10_000, 60, 1):
+        monkeypatch.setattr(reference_module, "BATCH_TOKENS", size)
+        found = logps_of(llama, pairs, tiny.PAD)
+        assert torch.allclose(found.chosen, whole.chosen, atol=1e-10)
+        assert torch.allclose(found.rejected, whole.rejected, atol=1e-10)
+        assert torch.equal(found.chosen_tokens, whole.chosen_tokens)
+    assert not found.chosen.is_inference()
+
+
+def test_the_second_time_nothing_is_computed(llama, monkeypatch):
+    pairs = tiny.random_pairs(4)
+    first = reference_logps(llama, pairs, tiny.PAD)
+    monkeypatch.setattr(reference_module, "logps_of", lambda *_: pytest.fail("computed again"))
+    again = reference_logps(llama, pairs, tiny.PAD)
+    assert torch.equal(first.chosen, again.chosen)
+
+
+def test_other_weights_or_other_pairs_are_other_entries(llama, own_cache):
+    reference_logps(llama, tiny.random_pairs(4), tiny.PAD)
+    reference_logps(llama, tiny.random_pairs(4, seed=1), tiny.PAD)
+    with torch.no_grad():
+        llama.model.layers[0].mlp.up_proj.weight[3, 5] += 1e-3
+    reference_logps(llama, tiny.random_pairs(4), tiny.PAD)
+    assert len(list((own_cache / "reference").iterdir())) == 3
+
+
+def test_a_damaged_entry_is_computed_again(llama, own_cache):
+    pairs = tiny.random_pairs(4)
+    first = reference_logps(llama, pairs, tiny.PAD)
+    (entry,) = (own_cache / "reference").iterdir()
+    entry.write_bytes(entry.read_bytes()[:-7])
+    assert torch.equal(reference_logps(llama, pairs, tiny.PAD).chosen, first.chosen)
+
+
+def test_the_fingerprint_sees_swapped_columns():
+    model = tiny.llama()
+    before = fingerprint(model)
+    with torch.no_grad():
+        weight = model.model.layers[0].mlp.up_proj.weight
+        weight[:, [0, 1]] = weight[:, [1, 0]]
+    assert fingerprint(model) != before
+    assert fingerprint(tiny.llama()) == before
