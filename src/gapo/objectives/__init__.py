@@ -1,0 +1,6 @@
+"""Losses: pure functions of log-probs; no model, no recipe, no device."""
+
+from gapo.objectives.registry import Moments, Objective, get_objective, objectives
+from gapo.objectives.slopes import Slopes, slopes
+
+__all__ = ["Moments", "Objective", "Slopes", "get_objective", "objectives", "slopes"]
