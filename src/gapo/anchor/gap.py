@@ -1,0 +1,90 @@
+"""The paper on one page: direction, anchor, gap.
+
+    g       = gradient of the mean margin over the anchor batch
+    theta~  = theta - rho * g / ||g||
+    gap_i   = M_i(theta) - M_i(theta~)
+
+The loss that turns the gap into a weight is `gapo.objectives.anchored.gapo`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from gapo.errors import InputError
+from gapo.model.logps import PairLogps, PerPair
+from gapo.model.perturb import displaced, global_norm, without_gradients
+from gapo.model.policy import causal_lm, pair_logps
+from gapo.pairs.collate import PairBatch
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The gradient of a mean margin, one tensor for each parameter in scope."""
+
+    parameters: tuple[nn.Parameter, ...]
+    gradient: tuple[Tensor, ...]
+    norm: float
+
+
+def parameters_in_scope(model: nn.Module, scope: str = "full") -> tuple[nn.Parameter, ...]:
+    """The trained parameters an anchor may move: `full`, `lm_head`, or those whose name matches a regex."""
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if not trained:
+        raise InputError("the model has no trainable parameter")
+    if scope == "full":
+        return tuple(p for _, p in trained)
+    if scope == "lm_head":
+        head = causal_lm(model).get_output_embeddings()  # type: ignore[operator]
+        inside = {id(p) for p in head.parameters()}
+        chosen = tuple(p for _, p in trained if id(p) in inside)
+        if not chosen:
+            raise InputError("anchor.scope is 'lm_head' but the output layer is not trained; use 'full' or a regex")
+        return chosen
+    try:
+        pattern = re.compile(scope)
+    except re.error as error:
+        raise InputError(f"anchor.scope {scope!r} is not full, lm_head or a regular expression ({error})") from None
+    chosen = tuple(p for name, p in trained if pattern.search(name))
+    if not chosen:
+        raise InputError(f"anchor.scope {scope!r} matches no trained parameter; names look like {trained[0][0]!r}")
+    return chosen
+
+
+def margin_direction(
+    model: nn.Module, batches: Sequence[PairBatch], scope: Sequence[nn.Parameter]
+) -> tuple[Direction, list[PairLogps]]:
+    """g = gradient of the mean margin over all pairs of the batches, and the log-probs met on the way.
+
+    `.backward()` and not `autograd.grad`: gradient hooks of data-parallel wrappers see only the former.
+    """
+    pairs = sum(len(batch) for batch in batches)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    logps = []
+    with without_gradients(trained):
+        for batch in batches:
+            policy = pair_logps(model, batch)
+            (policy.margin.sum() / pairs).backward()  # type: ignore[no-untyped-call]
+            logps.append(policy.detach())
+        gradient = tuple(p.grad if p.grad is not None else torch.zeros_like(p) for p in scope)
+    return Direction(tuple(scope), gradient, global_norm(gradient)), logps
+
+
+@torch.no_grad()
+def anchor_logps(
+    model: nn.Module, batches: Sequence[PairBatch], direction: Direction, radius: float
+) -> tuple[list[PairLogps], float]:
+    """Log-probs at the anchor theta - radius * g/||g||, and how far away it really was."""
+    with displaced(direction.parameters, direction.gradient, -radius) as moved:
+        return [pair_logps(model, batch) for batch in batches], moved
+
+
+def self_check_ratio(gap: PerPair, norm: float, radius: float) -> float | None:
+    """mean gap / (rho * ||g||): near 1 when the move is small and survives rounding. None without a direction."""
+    expected = radius * norm
+    return float(gap.double().mean()) / expected if expected > 0 else None
