@@ -1,0 +1,1 @@
+"""PreferenceTrainer on `transformers.Trainer`, its config, its record."""

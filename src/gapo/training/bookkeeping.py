@@ -1,0 +1,227 @@
+"""Everything a run writes down while it trains, hung on Trainer's callbacks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+from gapo.model.logps import PairLogps
+from gapo.objectives import Slopes
+from gapo.storage import whole_file
+from gapo.training.drift import DriftProbe
+from gapo.training.metrics import accuracy
+from gapo.training.monitors import Monitors
+from gapo.training.record import RunRecord
+from gapo.training.step import AnchorReport, MicroBatch, RunningMoments
+
+if TYPE_CHECKING:
+    from gapo.training.dataset import EncodedPairs
+    from gapo.training.trainer import PreferenceTrainer
+
+logger = logging.getLogger("gapo")
+STATE_FILE = "gapo.json"
+LOGGED = ["margin", "gap_mean", "weight_mean", "self_check_ratio", "chosen_logp", "rejected_logp", "accuracy", "drift"]
+
+
+class Bookkeeping(TrainerCallback):
+    """Collects a step's pairs, writes its line and rows, feeds the monitors, measures the drift."""
+
+    def __init__(self, trainer: PreferenceTrainer) -> None:
+        self._trainer = trainer
+        self.record = RunRecord(Path(str(trainer.args.output_dir)))
+        self.monitors = Monitors(logger.warning)
+        self.grad_norm = 0.0
+        self.ids: list[str] = []
+        self._drift: DriftProbe | None = None
+        self._since_log: list[dict[str, Any]] = []
+        self._clock = time.monotonic()
+
+    # ---- the run ----
+
+    def begin(self, checkpoint: str | None) -> None:
+        """Before the first step, while the model is still the start model."""
+        trainer = self._trainer
+        probed = trainer.eval_dataset if _has_pairs(trainer.eval_dataset) else trainer.train_dataset
+        count = min(trainer.args.drift_pairs, len(probed))
+        self._drift = DriftProbe(trainer.model, probed.encoded[:count], trainer.pad_id) if count else None
+        step = 0
+        if checkpoint:
+            step = json.loads(Path(checkpoint, "trainer_state.json").read_text())["global_step"]
+            state = json.loads(Path(checkpoint, STATE_FILE).read_text())
+            trainer.plan = _with_moments(trainer.plan, RunningMoments(**state["moments"]))
+            self.monitors.warnings = list(state["warnings"])
+        self.record.start(after_step=step)
+        self._clock = time.monotonic()
+
+    def finish(self) -> None:
+        self.record.write_pairs()
+
+    # ---- a step ----
+
+    def new_step(self, rows: list[Tensor], report: AnchorReport | None, tokens: int) -> None:
+        encoded = self._trainer.train_dataset.encoded
+        self.ids = [encoded[int(i)].id for row in rows for i in row]
+        self._report, self._tokens = report, tokens
+        self._parts: list[dict[str, Tensor]] = []
+        self._flipped: list[bool | None] = [encoded[int(i)].flipped for row in rows for i in row]
+
+    def add(self, rows: Tensor, policy: PairLogps, found: Slopes, part: MicroBatch) -> None:
+        """One micro-batch of the step, as it was when its loss was taken."""
+        nothing = torch.full_like(policy.chosen, float("nan"))
+        gap = part.gap if part.gap is not None else nothing
+        reference = part.needs.get("reference")
+        relative = self._trainer.objective.reward.relative
+        gain = self._trainer.objective.reward.gain(policy, reference if relative else None)  # type: ignore[arg-type]
+        self._parts.append(
+            {
+                "margin": policy.margin,
+                "anchor_margin": policy.margin - gap if "anchor" in part.needs else nothing,
+                "gap": gap,
+                "weight": found.weight,
+                "loss": found.loss,
+                "chosen_tokens": policy.chosen_tokens,
+                "rejected_tokens": policy.rejected_tokens,
+                "chosen_logp": policy.chosen,
+                "rejected_logp": policy.rejected,
+                "gain": gain,
+            }
+        )
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._trainer.come_home()
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._learning_rate = self._trainer._get_learning_rate()  # before the scheduler moves it
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        columns = {key: torch.cat([part[key] for part in self._parts]).cpu() for key in self._parts[0]}
+        line = self._line(state, columns)
+        gain = columns.pop("gain")
+        rows: dict[str, list[Any]] = {key: _nullable(column) for key, column in columns.items()}
+        rows |= {"step": [state.global_step] * len(gain), "epoch": [state.epoch] * len(gain)}
+        rows |= {"pair_id": self.ids, "flipped": self._flipped}
+        self.record.add(line, rows)
+        self.monitors.step(line)
+        self._since_log.append(line)
+
+    def _line(self, state: Any, columns: dict[str, Tensor]) -> dict[str, Any]:
+        now = time.monotonic()
+        seconds, self._clock = now - self._clock, now
+        args, step, report = self._trainer.args, state.global_step, self._report
+        due = step in (1, state.max_steps) or step % max(int(args.logging_steps), 1) == 0
+        gap, weight = columns["gap"].double(), columns["weight"].double()
+        anchored = not bool(gap.isnan().all())
+        return {
+            "step": step,
+            "epoch": state.epoch,
+            "loss": float(columns["loss"].double().mean()),
+            "margin": float(columns["margin"].double().mean()),
+            "gap_mean": float(gap.mean()) if anchored else None,
+            "gap_std": float(gap.std(correction=0)) if anchored else None,
+            "weight_mean": float(weight.mean()),
+            "weight_std": float(weight.std(correction=0)),
+            "weight_min": float(weight.min()),
+            "weight_max": float(weight.max()),
+            "self_check_ratio": report.ratio if report else None,
+            "direction_norm": report.direction_norm if report else None,
+            "moved": report.moved if report else None,
+            "chosen_logp": float((columns["chosen_logp"] / columns["chosen_tokens"]).double().mean()),
+            "rejected_logp": float((columns["rejected_logp"] / columns["rejected_tokens"]).double().mean()),
+            "accuracy": accuracy(columns["gain"]),
+            "drift": self._drift.measure(self._trainer.model) if self._drift and due else None,
+            "grad_norm": self.grad_norm,
+            "tokens_per_second": self._tokens / seconds if seconds > 0 else None,
+            "learning_rate": self._learning_rate,
+        }
+
+    # ---- between steps ----
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """What a resumed run needs beyond Trainer's own checkpoint."""
+        self.record.write_pairs()
+        folder = Path(self._trainer._get_output_dir(), f"checkpoint-{state.global_step}")
+        content = {"moments": asdict(self._trainer.plan.moments), "warnings": self.monitors.warnings}
+        with whole_file(folder / STATE_FILE) as part:
+            part.write_text(json.dumps(content))
+
+    def means_since_last_log(self) -> dict[str, float]:
+        """Means of the steps since the last line in the log, for trackers."""
+        lines, self._since_log = self._since_log, []
+        means = {}
+        for key in LOGGED:
+            values = [line[key] for line in lines if line[key] is not None]
+            if values:
+                means[key] = sum(values) / len(values)
+        return means
+
+    def sample_replies(self, pairs: EncodedPairs) -> None:
+        """Answer a few prompts and look for repetition."""
+        count = min(self._trainer.args.reply_prompts, len(pairs))
+        if pairs.pairs is None or not count or not self._trainer.is_in_train:
+            return
+        answers = self._trainer.replies([pair.prompt for pair in pairs.pairs[:count]])
+        self.monitors.replies(self._trainer.state.global_step, answers)
+
+    def progress(self, description: str) -> Callable[[Iterable[Any]], Iterable[Any]]:
+        """A progress bar over batches, unless the user turned bars off."""
+        off = self._trainer.args.disable_tqdm
+        return lambda batches: tqdm(batches, desc=description, leave=False, disable=off, dynamic_ncols=True)
+
+
+class StepProgress(TrainerCallback):
+    """One bar for the run, with the numbers one looks at while waiting."""
+
+    def __init__(self, books: Bookkeeping) -> None:
+        self._books = books
+        self._bar: Any = None
+
+    @staticmethod
+    def replace_in(trainer: PreferenceTrainer) -> None:
+        """Take the place of Trainer's own bar, and of the lines it prints where bars are off."""
+        trainer.remove_callback(ProgressCallback)
+        trainer.remove_callback(PrinterCallback)
+        if not trainer.args.disable_tqdm:
+            trainer.add_callback(StepProgress(trainer.books))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        name = self._books._trainer.objective.name
+        self._bar = tqdm(total=state.max_steps, initial=state.global_step, desc=name, unit="step", dynamic_ncols=True)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        lines = self._books._since_log
+        if lines:
+            shown = {"loss": f"{lines[-1]['loss']:.3f}", "accuracy": f"{lines[-1]['accuracy']:.2f}"}
+            if lines[-1]["gap_mean"] is not None:
+                shown["gap"] = f"{lines[-1]['gap_mean']:.3f}"
+            self._bar.set_postfix(shown, refresh=False)
+        self._bar.update(1)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._bar.close()
+
+
+def _has_pairs(dataset: Any) -> bool:
+    return dataset is not None and hasattr(dataset, "encoded")
+
+
+def _nullable(column: Tensor) -> list[Any]:
+    """A column with None for what was not measured."""
+    if not column.is_floating_point():
+        return column.tolist()
+    return [None if math.isnan(value) else value for value in column.double().tolist()]
+
+
+def _with_moments(plan: Any, moments: RunningMoments) -> Any:
+    return replace(plan, moments=moments)

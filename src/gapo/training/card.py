@@ -1,0 +1,86 @@
+"""The model card of a trained model: method, knobs, data, noise, result."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from gapo.training.trainer import PreferenceTrainer
+
+
+def model_card(trainer: PreferenceTrainer) -> str:
+    """Markdown with the Hub's front matter."""
+    objective, args = trainer.objective, trainer.args
+    base = str(getattr(trainer.model.config, "_name_or_path", "") or "unknown")
+    header: dict[str, Any] = {
+        "library_name": "peft" if hasattr(trainer.model, "peft_config") else "transformers",
+        "tags": ["gapo", "preference-optimization", objective.name],
+    }
+    if "/" in base and not base.startswith("/"):
+        header["base_model"] = base
+    sections = [
+        f"---\n{yaml.safe_dump(header, sort_keys=False)}---",
+        f"# {_title(base)} trained with {objective.name}",
+        f"Trained on preference pairs with `{objective.name}` by gapo {version('gapo')}.",
+        "## Method\n\n" + _table({"objective": objective.name, **objective.settings, **_method(trainer)}),
+        "## Training\n\n" + _table(_training(args)),
+        "## Data\n\n" + _table(_data(trainer)),
+        "## Result\n\n" + _result(trainer),
+    ]
+    if trainer.books.monitors.warnings:
+        sections.append("## Warnings\n\n" + "\n".join(f"- {text}" for text in trainer.books.monitors.warnings))
+    return "\n\n".join(sections) + "\n"
+
+
+def _title(base: str) -> str:
+    return base.rstrip("/").split("/")[-1]
+
+
+def _method(trainer: PreferenceTrainer) -> dict[str, Any]:
+    anchor = trainer.args.anchor()
+    rows: dict[str, Any] = {}
+    if trainer.objective.anchored:
+        rows |= {"anchor radius": anchor.radius, "anchor batches": anchor.batches, "anchor scope": anchor.scope}
+        rows |= {"anchor strategy": anchor.strategy, "anchor engine": anchor.engine}
+    if trainer.args.sam_radius:
+        rows["SAM radius"] = trainer.args.sam_radius
+    return rows
+
+
+def _training(args: Any) -> dict[str, Any]:
+    return {
+        "learning rate": args.learning_rate,
+        "pairs a step": args.train_batch_size * args.gradient_accumulation_steps,
+        "epochs": args.num_train_epochs,
+        "schedule": str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
+        "seed": args.seed,
+    }
+
+
+def _data(trainer: PreferenceTrainer) -> dict[str, Any]:
+    train = trainer.train_dataset
+    if train is None:
+        return {"training pairs": "none"}
+    marks = [pair.flipped for pair in train.encoded]
+    known = [mark for mark in marks if mark is not None]
+    noise = f"{sum(known)} of {len(marks)} labels flipped on purpose" if known else "unknown"
+    return {"training pairs": len(train), "source": train.pairs.name if train.pairs else "", "label noise": noise}
+
+
+def _result(trainer: PreferenceTrainer) -> str:
+    evaluated = [line for line in trainer.state.log_history if any(key.startswith("eval_") for key in line)]
+    if not evaluated:
+        return "Not evaluated."
+    shown = {key: f"{value:.4f}" for key, value in evaluated[-1].items() if key.startswith("eval_") and _is_result(key)}
+    return _table({"step": evaluated[-1].get("step", ""), **shown})
+
+
+def _is_result(key: str) -> bool:
+    return not key.endswith(("_runtime", "_per_second"))
+
+
+def _table(rows: dict[str, Any]) -> str:
+    return "| | |\n|---|---|\n" + "\n".join(f"| {key} | {value} |" for key, value in rows.items())

@@ -1,0 +1,79 @@
+"""What a run is told, beyond what `TrainingArguments` already says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import TrainingArguments
+
+from gapo.anchor import AnchorSettings
+from gapo.errors import InputError
+from gapo.objectives import Objective, get_objective
+
+
+@dataclass
+class PreferenceConfig(TrainingArguments):
+    """`TrainingArguments` with an objective and an anchor.
+
+    Knobs of the objective go into `knobs`; `beta` and `gamma` may be given by name.
+    """
+
+    learning_rate: float = field(default=1e-6, metadata={"help": "Preference training wants small steps."})
+    logging_steps: float = field(default=10, metadata={"help": "Steps between lines in the log."})
+    report_to: str | list[str] | None = field(default="none", metadata={"help": "Trackers to report to."})
+    remove_unused_columns: bool = field(default=False, metadata={"help": "Pairs have no unused columns."})
+
+    objective: str = field(default="gapo", metadata={"help": "Name of the objective."})
+    beta: float | None = field(default=None, metadata={"help": "The objective's beta; its own default if not given."})
+    gamma: float | None = field(default=None, metadata={"help": "The objective's gamma, absolute."})
+    knobs: dict[str, Any] | str = field(default_factory=dict, metadata={"help": "Other knobs of the objective."})
+
+    anchor_radius: float = field(default=0.05, metadata={"help": "rho: how far the anchor lies."})
+    anchor_batches: int = field(default=8, metadata={"help": "K: micro-batches that share an anchor."})
+    anchor_scope: str = field(default="full", metadata={"help": "full, lm_head, or a regex on parameter names."})
+    anchor_strategy: str = field(default="batch", metadata={"help": "batch, instance or random."})
+    anchor_engine: str = field(default="two_pass", metadata={"help": "How the anchor is computed."})
+    sam_radius: float = field(default=0.0, metadata={"help": "Take the gradient at theta + rho*g/||g|| (SAM); 0: off."})
+
+    max_length: int = field(default=2048, metadata={"help": "Tokens of prompt and response together."})
+    max_prompt_length: int | None = field(default=None, metadata={"help": "A longer prompt leaves its pair out."})
+    template: str = field(default="auto", metadata={"help": "Chat template: auto, chat or none."})
+    strict: bool = field(default=False, metadata={"help": "Stop at the first bad row instead of leaving it out."})
+    cache_reference: bool = field(default=True, metadata={"help": "Keep reference log-probs on disk, by content."})
+    drift_pairs: int = field(default=16, metadata={"help": "Pairs on which the drift from the start is measured."})
+    reply_prompts: int = field(default=2, metadata={"help": "Prompts answered at each evaluation to spot repetition."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fp16:
+            raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
+        if self.sam_radius < 0:
+            raise InputError(f"sam_radius must be at least 0, not {self.sam_radius}")
+        if self.deepspeed:
+            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; use FSDP2")
+        self.anchor()
+        self.chosen_objective()
+        accumulation = self.gradient_accumulation_steps
+        if self.anchor_batches < accumulation and accumulation % self.anchor_batches:
+            raise InputError(
+                f"anchor.batches {self.anchor_batches} does not divide gradient_accumulation_steps {accumulation}; "
+                "choose a divisor, so that every anchor is built from as many micro-batches"
+            )
+
+    def anchor(self) -> AnchorSettings:
+        """The anchor's settings."""
+        return AnchorSettings(
+            radius=self.anchor_radius,
+            batches=self.anchor_batches,
+            scope=self.anchor_scope,
+            strategy=self.anchor_strategy,
+            engine=self.anchor_engine,
+            seed=self.seed,
+        )
+
+    def chosen_objective(self) -> Objective:
+        """The objective with its knobs turned."""
+        given = {"beta": self.beta, "gamma": self.gamma}
+        knobs = dict(self.knobs) if isinstance(self.knobs, dict) else {}
+        return get_objective(self.objective, **knobs, **{k: v for k, v in given.items() if v is not None})

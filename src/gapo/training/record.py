@@ -1,0 +1,98 @@
+"""What a run leaves behind as it goes: one line a step, one row a pair and step.
+
+`steps.jsonl` grows line by line. `pairs.parquet` is written anew, whole, at intervals that keep the cost of writing
+under a few per cent, so that a kill at any moment leaves a readable file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gapo.storage import whole_file
+
+PAIR_SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("epoch", pa.float64()),
+        ("pair_id", pa.string()),
+        ("margin", pa.float64()),
+        ("anchor_margin", pa.float64()),
+        ("gap", pa.float64()),
+        ("weight", pa.float64()),
+        ("loss", pa.float64()),
+        ("chosen_tokens", pa.int64()),
+        ("rejected_tokens", pa.int64()),
+        ("chosen_logp", pa.float64()),
+        ("rejected_logp", pa.float64()),
+        ("flipped", pa.bool_()),
+    ]
+)
+WRITE_EVERY = 5.0  # seconds
+
+
+class RunRecord:
+    """The two files of a run directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.steps_path = folder / "steps.jsonl"
+        self.pairs_path = folder / "pairs.parquet"
+        self._tables: list[pa.Table] = []
+        self._next_write = 0.0
+
+    def start(self, after_step: int = 0) -> None:
+        """Begin, or go on after this step: later lines of an interrupted run are dropped, earlier ones kept."""
+        self._tables = []
+        if after_step:
+            if self.pairs_path.is_file():
+                table = pq.read_table(self.pairs_path, schema=PAIR_SCHEMA)
+                self._tables = [table.filter(pc.less_equal(table["step"], after_step))]
+            kept = [line for line in read_steps(self.steps_path) if line["step"] <= after_step]
+        else:
+            kept = []
+            self.pairs_path.unlink(missing_ok=True)
+        with whole_file(self.steps_path) as part:
+            part.write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+
+    def add(self, line: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
+        """One step: its line and its pairs' rows (a column a key)."""
+        with open(self.steps_path, "a") as file:
+            file.write(json.dumps({key: _plain(value) for key, value in line.items()}) + "\n")
+        self._tables.append(pa.table(dict(rows), schema=PAIR_SCHEMA))
+        if time.monotonic() >= self._next_write:
+            self.write_pairs()
+
+    def write_pairs(self) -> None:
+        """Write every row so far."""
+        if not self._tables:
+            return
+        start = time.monotonic()
+        self._tables = [pa.concat_tables(self._tables).combine_chunks()]
+        with whole_file(self.pairs_path) as part:
+            pq.write_table(self._tables[0], part, compression="zstd")
+        took = time.monotonic() - start
+        self._next_write = time.monotonic() + max(WRITE_EVERY, 30 * took)
+
+
+def read_steps(path: Path) -> list[dict[str, Any]]:
+    """The lines of `steps.jsonl`; a last line cut short by a kill is left out."""
+    lines = []
+    for text in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            break
+    return lines
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,47 @@
+"""Log-probs under the reference for every data set of a run, each computed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from gapo.errors import InputError
+from gapo.model.logps import PairLogps
+from gapo.model.reference import reference_logps
+from gapo.training.dataset import EncodedPairs
+
+if TYPE_CHECKING:
+    from gapo.training.trainer import PreferenceTrainer
+
+
+class References:
+    """The reference is a model of its own, the policy with its adapters off, or the policy before it moves."""
+
+    def __init__(self, trainer: PreferenceTrainer, model: nn.Module | None) -> None:
+        self._trainer = trainer
+        self._model = model
+        self._found: dict[int, tuple[EncodedPairs, PairLogps]] = {}  # the set is kept, so that its id stays its own
+
+    def of(self, pairs: EncodedPairs) -> PairLogps:
+        """Log-probs of these pairs, in their order."""
+        if id(pairs) not in self._found:
+            self._found[id(pairs)] = (pairs, self._computed(pairs))
+        return self._found[id(pairs)][1]
+
+    def _computed(self, pairs: EncodedPairs) -> PairLogps:
+        trainer = self._trainer
+        has_start = self._model is not None or hasattr(trainer.model, "disable_adapter")
+        if trainer.state.global_step > 0 and not has_start:
+            raise InputError(
+                f"{trainer.objective.name} compares with the start model, which training has moved; give ref_model, "
+                "or pass this data set as eval_dataset before training"
+            )
+        model = self._model.to(trainer.args.device) if self._model is not None else trainer.model
+        return reference_logps(
+            model,
+            pairs.encoded,
+            trainer.pad_id,
+            cache=trainer.args.cache_reference,
+            progress=trainer.books.progress("reference log-probs"),
+        )

@@ -1,0 +1,312 @@
+"""PreferenceTrainer: `transformers.Trainer` for preference pairs, whatever the objective."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
+from transformers.trainer_callback import TrainerState
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, get_last_checkpoint
+
+from gapo.errors import InputError, TrainingStopped
+from gapo.model.generate import replies
+from gapo.model.logps import PairLogps
+from gapo.model.perturb import displaced, without_gradients
+from gapo.model.policy import check_logps, pair_logps
+from gapo.objectives import Objective, Slopes
+from gapo.pairs.collate import PairBatch, mismatched
+from gapo.pairs.encode import Encoder
+from gapo.training.admission import longest, policy_of, refuse_what_would_go_wrong
+from gapo.training.bookkeeping import Bookkeeping, StepProgress
+from gapo.training.card import model_card
+from gapo.training.config import PreferenceConfig
+from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
+from gapo.training.metrics import preference_metrics
+from gapo.training.references import References
+from gapo.training.step import MicroBatch, StepPlan, drift_on_mismatched, micro_batch_loss
+
+
+class PreferenceTrainer(Trainer):
+    """Train a causal language model on preference pairs.
+
+    model: a model, a folder or a Hub id. train_dataset and eval_dataset: anything `gapo.load_pairs` reads (a
+    `datasets.Dataset` in TRL's formats, a file, a PairSet), for evaluation also a dict of them. ref_model: the
+    reference for objectives that need one; the start model (adapters off) if not given. The run's record is written
+    to `args.output_dir` as it goes.
+    """
+
+    model: Any
+    args: PreferenceConfig  # type: ignore[assignment]
+    train_dataset: EncodedPairs  # type: ignore[assignment]
+    eval_dataset: Any
+    data_collator: PairCollator
+    objective: Objective
+    plan: StepPlan
+    books: Bookkeeping
+    references: References
+
+    def __init__(
+        self,
+        model: PreTrainedModel | nn.Module | str,
+        args: PreferenceConfig | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        peft_config: Any = None,
+        ref_model: nn.Module | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        **trainer_options: Any,
+    ) -> None:
+        args = args if args is not None else PreferenceConfig(output_dir="gapo-run")
+        policy = policy_of(model, processing_class, peft_config)
+        model, tokenizer = policy.model, policy.tokenizer
+        refuse_what_would_go_wrong(model, args)
+        check_logps(model)
+        self.encoder = Encoder(tokenizer, longest(model, args), args.max_prompt_length, args.template)
+        train = encoded_pairs(train_dataset, self.encoder, strict=args.strict) if train_dataset is not None else None
+        if isinstance(eval_dataset, dict):
+            evaluation: Any = {k: encoded_pairs(v, self.encoder, strict=args.strict) for k, v in eval_dataset.items()}
+        elif eval_dataset is not None:
+            evaluation = encoded_pairs(eval_dataset, self.encoder, strict=args.strict)
+        else:
+            evaluation = None
+        self.objective = args.chosen_objective()
+        super().__init__(
+            model=model,
+            args=args,
+            data_collator=PairCollator(self.pad_id),
+            train_dataset=train,
+            eval_dataset=evaluation,
+            processing_class=tokenizer,
+            callbacks=callbacks,
+            **trainer_options,
+        )
+        self.loss_is_scaled_for_ga = True  # every micro-batch divides by the pairs of the whole step
+        self.references = References(self, ref_model)
+        self.books = Bookkeeping(self)
+        self.add_callback(self.books)
+        StepProgress.replace_in(self)
+        self._away = ExitStack()  # SAM: open while the parameters are not at home
+
+    @property
+    def pad_id(self) -> int:
+        tokenizer = self.encoder.tokenizer
+        return int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id)
+
+    # ---- training ----
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Train. `resume_from_checkpoint=True` goes on from the run's newest checkpoint."""
+        if self.train_dataset is None:
+            raise InputError("PreferenceTrainer.train needs a train_dataset")
+        if resume_from_checkpoint is True:
+            folder = self._get_output_dir(trial=None)
+            resume_from_checkpoint = get_last_checkpoint(folder) if Path(folder).is_dir() else None
+            if resume_from_checkpoint is None:
+                raise InputError(f"there is no checkpoint in {folder} to resume from")
+        needs = set(self.objective.needs)
+        self.plan = StepPlan(
+            self.objective,
+            self.args.anchor(),
+            self.references.of(self.train_dataset) if "reference" in needs else None,
+        )
+        if self.objective.reward.relative:  # while the model is still the start model
+            sets = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
+            for pairs in sets:
+                if pairs is not None:
+                    self.references.of(pairs)
+        self._other_replies = (
+            EncodedPairs(mismatched(self.train_dataset.encoded, self.encoder.max_length)) if "kl" in needs else None
+        )
+        if self._other_replies is not None:
+            self.references.of(self._other_replies)
+        self.books.begin(str(resume_from_checkpoint) if resume_from_checkpoint else None)
+        if resume_from_checkpoint and (finished := self._finished(str(resume_from_checkpoint))) is not None:
+            return finished
+        try:
+            return super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
+        finally:
+            self._away.close()
+            self.books.finish()
+
+    def _finished(self, checkpoint: str) -> TrainOutput | None:
+        """A checkpoint of the last step holds a finished run: load it. (Trainer would take one step too many.)"""
+        state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
+        if state.global_step < max(state.max_steps, self.args.max_steps):
+            return None
+        self._load_from_checkpoint(checkpoint)
+        self.state = state
+        losses = [line["loss"] for line in state.log_history if "loss" in line]
+        return TrainOutput(state.global_step, losses[-1] if losses else float("nan"), {})
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """All micro-batches of one optimiser step, with everything their losses need."""
+        samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if not samples:
+            return samples, None
+        self.model.train()
+        batches = [PairBatch.of(self._prepare_inputs(sample)) for sample in samples]
+        rows = [sample["index"] for sample in samples]
+        step = self.state.global_step + 1
+        prepared, report = self.plan.prepare(self.model, batches, rows, step, self._kl(rows))
+        pairs = sum(len(batch) for batch in batches)
+        self.books.new_step(rows, report, sum(batch.tokens for batch in batches))
+        if self.args.sam_radius > 0:
+            prepared = self._move_uphill(prepared, pairs)
+        micro = [
+            {"index": row, "input_ids": part.batch.input_ids, "micro_batch": part}
+            for row, part in zip(rows, prepared, strict=True)
+        ]
+        return micro, pairs
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """The micro-batch's share of the step's mean loss."""
+        part: MicroBatch = inputs["micro_batch"]
+        pairs = int(num_items_in_batch) if num_items_in_batch is not None else len(part.batch)
+        loss, found, policy = self._loss(model, part, pairs)
+        at = part.policy if part.policy is not None else policy.detach()
+        self._stop_if_not_finite(found.loss, at, inputs["index"])
+        self.books.add(inputs["index"], at, found, part)
+        return (loss, {"policy": policy}) if return_outputs else loss
+
+    def _loss(self, model: nn.Module, part: MicroBatch, pairs: int) -> tuple[Tensor, Slopes, PairLogps]:
+        with self.accelerator.autocast():
+            policy = pair_logps(model, part.batch)
+        loss, found = micro_batch_loss(self.objective, policy, part, pairs)
+        return loss, found, policy
+
+    def _move_uphill(self, prepared: list[MicroBatch], pairs: int) -> list[MicroBatch]:
+        """SAM: the step's gradient will be taken at theta + rho * g/||g|| of the step's own loss."""
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        with without_gradients(trained):
+            for part in prepared:
+                self._loss(self.model, part, pairs)[0].backward()
+            uphill = [p.grad if p.grad is not None else torch.zeros_like(p) for p in trained]
+        self._away.enter_context(displaced(trained, uphill, self.args.sam_radius))
+        return self.plan.again(self.model, prepared)
+
+    def come_home(self) -> None:
+        """End SAM's displacement: the gradient is known, the optimiser moves theta itself."""
+        self._away.close()
+
+    def _kl(self, rows: list[Tensor]) -> Tensor | None:
+        if self._other_replies is None:
+            return None
+        device = self.args.device
+        reference = self.references.of(self._other_replies)
+        batches, parts = [], []
+        for row in rows:
+            inputs = self.data_collator([self._other_replies[int(i)] for i in row])
+            batches.append(PairBatch.of({k: v.to(device) for k, v in inputs.items()}))
+            parts.append(reference[row.cpu()])
+        return drift_on_mismatched(self.model, batches, PairLogps.cat(parts).to(device))
+
+    def _stop_if_not_finite(self, loss: Tensor, policy: PairLogps, rows: Tensor) -> None:
+        good = torch.isfinite(loss) & torch.isfinite(policy.chosen) & torch.isfinite(policy.rejected)
+        if not bool(good.all()):
+            bad = [self.train_dataset.encoded[int(i)].id for i in rows[~good]]
+            ids = ", ".join(bad[:5])
+            raise TrainingStopped(
+                f"step {self.state.global_step + 1}: the loss is not finite for {len(bad)} pairs ({ids}); the weights "
+                "were not updated; lower the learning rate, or look at these pairs"
+            )
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        if norm is None:
+            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+            norm = torch.nn.utils.get_total_norm(gradients)
+        if not math.isfinite(float(norm)):
+            raise TrainingStopped(
+                f"step {self.state.global_step + 1}: the gradient is not finite (pairs {', '.join(self.books.ids[:5])} "
+                "and others of the step); the weights were not updated; lower the learning rate"
+            )
+        self.books.grad_norm = float(norm)
+        return norm
+
+    # ---- evaluation ----
+
+    def evaluation_loop(
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Reward accuracy, margin and loss on every pair of the data set."""
+        pairs: EncodedPairs = dataloader.dataset
+        was_training = self.model.training
+        self.model.eval()
+        parts = []
+        bar = self.books.progress(description)
+        try:
+            with torch.inference_mode():
+                for inputs in bar(dataloader):
+                    with self.accelerator.autocast():
+                        parts.append(pair_logps(self.model, PairBatch.of(self._prepare_inputs(inputs))))
+        finally:
+            self.model.train(was_training)
+        policy = PairLogps.cat(parts).to("cpu")
+        reference = self.references.of(pairs) if self.objective.reward.relative else None
+        metrics = preference_metrics(self.objective, policy, reference)
+        predictions = torch.stack([policy.chosen, policy.rejected], dim=1).numpy()
+        if self.compute_metrics is not None:
+            metrics |= self.compute_metrics(EvalPrediction(predictions=predictions, label_ids=np.array([])))
+        named = {f"{metric_key_prefix}_{key}": value for key, value in metrics.items()}
+        self.books.sample_replies(pairs)
+        return EvalLoopOutput(predictions=predictions, label_ids=None, metrics=named, num_samples=len(pairs))
+
+    def replies(self, prompts: list[Any], max_new_tokens: int = 64) -> list[str]:
+        """The policy's greedy replies."""
+        return replies(self.model, self.encoder, prompts, max_new_tokens=max_new_tokens)
+
+    # ---- Trainer's doors ----
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        if eval_dataset is not None and not isinstance(eval_dataset, str | EncodedPairs):
+            eval_dataset = encoded_pairs(eval_dataset, self.encoder, strict=self.args.strict)
+        return super().get_eval_dataloader(eval_dataset)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        super().log({**logs, **self.books.means_since_last_log()} if "loss" in logs else logs, start_time)
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        tokens = inputs["input_ids"].numel() if "input_ids" in inputs else 0
+        return int(6 * tokens * self.model.num_parameters(exclude_embeddings=True))
+
+    def _get_output_dir(self, trial: Any = None) -> str:
+        """Checkpoints have a folder of their own in the run directory."""
+        return str(Path(super()._get_output_dir(trial)) / "checkpoints")
+
+    def create_model_card(self, *args: Any, **options: Any) -> None:
+        """Our card: method, knobs, data, noise, result."""
+        if self.is_world_process_zero():
+            folder = Path(str(self.args.output_dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            Path(folder, "README.md").write_text(model_card(self), encoding="utf-8")
+
+    def push_to_hub(self, *args: Any, **options: Any) -> Any:
+        """Push the model and its card, not the run's record and checkpoints."""
+        run = str(self.args.output_dir)
+        self.args.output_dir = str(Path(run) / "model")
+        try:
+            return super().push_to_hub(*args, **options)
+        finally:
+            self.args.output_dir = run

@@ -1,0 +1,56 @@
+"""What a run writes survives a kill, and a resumed run goes on where it was."""
+
+import json
+
+import pyarrow.parquet as pq
+
+from gapo.training.record import PAIR_SCHEMA, RunRecord, read_steps
+
+
+def rows(step, n=3):
+    columns = {field.name: [None] * n for field in PAIR_SCHEMA}
+    return {**columns, "step": [step] * n, "pair_id": [f"p{i}" for i in range(n)], "margin": [0.1 * step] * n}
+
+
+def test_the_first_step_is_on_disk_at_once_and_the_rest_when_written(tmp_path):
+    record = RunRecord(tmp_path)
+    record.start()
+    record.add({"step": 1, "loss": 1.0}, rows(1))
+    assert pq.read_table(tmp_path / "pairs.parquet").num_rows == 3
+    record.add({"step": 2, "loss": float("nan")}, rows(2))
+    assert [line["loss"] for line in read_steps(tmp_path / "steps.jsonl")] == [1.0, None]
+    record.write_pairs()
+    assert pq.read_table(tmp_path / "pairs.parquet").num_rows == 6
+    assert pq.read_table(tmp_path / "pairs.parquet").schema.names == PAIR_SCHEMA.names
+
+
+def test_resuming_keeps_what_was_before_the_checkpoint_and_drops_what_came_after(tmp_path):
+    record = RunRecord(tmp_path)
+    record.start()
+    for step in (1, 2, 3):
+        record.add({"step": step}, rows(step))
+    record.write_pairs()
+    with open(tmp_path / "steps.jsonl", "a") as file:
+        file.write('{"step": 4, "lo')  # killed while writing
+    again = RunRecord(tmp_path)
+    again.start(after_step=2)
+    again.add({"step": 3}, rows(3))
+    again.write_pairs()
+    assert [line["step"] for line in read_steps(tmp_path / "steps.jsonl")] == [1, 2, 3]
+    assert sorted(pq.read_table(tmp_path / "pairs.parquet")["step"].to_pylist()) == [1] * 3 + [2] * 3 + [3] * 3
+
+
+def test_a_new_run_starts_empty(tmp_path):
+    record = RunRecord(tmp_path)
+    record.start()
+    record.add({"step": 1}, rows(1))
+    RunRecord(tmp_path).start()
+    assert read_steps(tmp_path / "steps.jsonl") == []
+    assert not (tmp_path / "pairs.parquet").exists()
+
+
+def test_lines_are_plain_json(tmp_path):
+    record = RunRecord(tmp_path)
+    record.start()
+    record.add({"step": 1, "loss": float("inf"), "epoch": 0.5}, rows(1))
+    assert json.loads((tmp_path / "steps.jsonl").read_text()) == {"step": 1, "loss": None, "epoch": 0.5}
