@@ -1,0 +1,44 @@
+# What people run and what CI runs is the same line.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: setup demo demo-llm test lint types clean help
+.DEFAULT_GOAL := help
+
+help:  ## show what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt --upgrade pip
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.installed
+	$(PIP) install -c constraints.txt -e ".[test,lint]"
+	@touch $@
+
+setup: $(VENV)/.installed  ## make .venv and install gapo
+
+demo: $(VENV)/.installed  ## SimPO and GAPO on the miniature lab with 20 % wrong labels
+	$(BIN)/gapo train mini
+
+demo-llm: $(VENV)/.installed  ## GAPO on a real language model, SmolLM2-135M-Instruct
+	$(BIN)/gapo train quickstart
+
+test: $(VENV)/.tools  ## the whole test suite
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+lint: $(VENV)/.tools  ## ruff: undefined names, imports, style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.tools  ## mypy, strict for objectives, anchor and perturb
+	$(BIN)/mypy
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

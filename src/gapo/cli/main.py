@@ -1,0 +1,56 @@
+"""The command `gapo`. Each command lives in a file of its own and loads what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from gapo.cli.doctor import doctor
+from gapo.cli.flip import flip
+from gapo.cli.names import names
+from gapo.cli.report import report
+from gapo.cli.train import train
+from gapo.errors import InputError, TrainingStopped
+
+app = typer.Typer(
+    name="gapo",
+    help="Align language models on preference pairs you cannot fully trust.\n\nStart here: gapo train mini",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(train)
+app.command()(flip)
+app.command()(report)
+app.command("list")(names)
+app.command()(doctor)
+
+
+@app.callback(invoke_without_command=True)
+def options(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    if version:
+        from gapo import __version__
+
+        typer.echo(f"gapo {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command. What the user can mend is one sentence and exit code 2; GAPO_DEBUG=1 shows where it arose."""
+    try:
+        app()
+    except (InputError, TrainingStopped) as error:
+        if os.environ.get("GAPO_DEBUG"):
+            raise
+        typer.echo(f"gapo: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""`gapo train`: a recipe becomes one run, or one run for each objective it names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gapo.runs.recipe import Recipe
+    from gapo.runs.run import RunResult
+
+
+NEXT = (
+    "next    gapo train mini noise.kind=length noise.rate=0.4     other wrong labels",
+    "        gapo train mini objective.name=[dpo,dr_dpo,gapo]     other methods",
+    "        gapo train quickstart                                a real language model",
+)
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name (gapo list shows them) or a .yaml file.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Change any value: section.key=value.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the complete recipe and leave.")] = False,
+) -> None:
+    """Train on preference pairs, evaluate before and after, and write a report.
+
+    Sections: model, data, noise, objective, anchor, train (names of TrainingArguments).
+
+    Examples:
+
+      gapo train mini
+
+      gapo train mini objective.name=dpo noise.rate=0.4
+
+      gapo train mini model.name=DIR data.train=pairs.jsonl train.output_dir=runs/mine
+    """
+    import yaml
+
+    from gapo.runs.recipe import read_recipe, runs_of
+
+    given = any(text.startswith("train.output_dir=") for text in overrides or [])
+    complete = read_recipe(recipe, overrides or [])
+    if complete["train"]["output_dir"] is None:
+        complete["train"]["output_dir"] = str(Path("runs") / Path(recipe).stem)
+    if show:
+        typer.echo(yaml.safe_dump(complete, sort_keys=False), nl=False)
+        return
+    runs_of(complete)  # wrong knobs are wrong before anything heavy is loaded
+    _quiet()
+    from gapo.runs.run import free_folder
+
+    several = isinstance(complete["objective"]["name"], list)
+    folder = Path(complete["train"]["output_dir"])
+    if not (resume and several):
+        folder = free_folder(folder, resume=resume, given=given)
+    complete["train"]["output_dir"] = str(folder)
+    results = [_run(one, recipe, resume) for one in runs_of(complete)]
+    _tell(results, folder)
+
+
+def _run(recipe: Recipe, name: str, resume: bool) -> RunResult:
+    from rich.console import Console
+
+    from gapo.runs.run import execute
+
+    folder = Path(recipe["train"]["output_dir"])
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]{recipe['objective']['name']}[/] -> {folder}")
+    going_on = resume and (folder / "recipe.yaml").is_file()
+    return execute(recipe, command=["gapo", *sys.argv[1:]], resume=going_on, say=console.print)
+
+
+def _tell(results: list[RunResult], folder: Path) -> None:
+    """The result table, where the report is, and what to try next."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from gapo.report import write_report
+
+    pages = [write_report([result.folder]) for result in results]
+    page = write_report([result.folder for result in results], folder / "report.html") if len(results) > 1 else pages[0]
+    console = Console(highlight=False)
+    measured = any(result.evals["measures"] for result in results)
+    table = Table(title=_title(results[0].evals), title_justify="left", box=None, pad_edge=False, padding=(0, 1))
+    for name in ("objective", "before", "after", "95 % interval", "margin", "time"):
+        table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
+    for name in ("win", "LC win", "skill", "drift") if measured else ():
+        table.add_column(name, justify="right", no_wrap=True)
+    for result in results:
+        table.add_row(*_row(result.evals, measured))
+    console.print(table)
+    for result in results:
+        for warning in result.evals["warnings"]:
+            console.print(f"[yellow]{result.evals['objective']}[/]: {warning}", soft_wrap=True)
+    if measured:
+        console.print("win: true quality against the start model, LC: length-controlled; skill: sums", soft_wrap=True)
+    console.print(f"\nreport  {page}", soft_wrap=True)
+    for text in NEXT:
+        console.print(text, markup=False, soft_wrap=True)
+
+
+def _title(evals: dict[str, Any]) -> str:
+    noise = evals["noise"]
+    flips = f"{noise['flipped']} of {noise['of']} training labels flipped"
+    return f"\nReward accuracy on {evals['pairs']} clean pairs; {flips}"
+
+
+def _row(evals: dict[str, Any], measured: bool) -> list[str]:
+    before, after, measures = evals["before"], evals["after"], evals["measures"]
+    low, high = after["accuracy_interval"]
+    cells = [
+        evals["objective"],
+        f"{before['accuracy']:.1%}",
+        f"{after['accuracy']:.1%}",
+        f"{low:.1%} - {high:.1%}",
+        f"{after['margin']:+.3f}",
+        f"{evals['seconds']:.0f} s",
+    ]
+    if measured:
+        cells += [f"{measures[key]:.1%}" for key in ("win_rate", "lc_win_rate", "skill_kept")]
+        cells.append(f"{measures['drift']:.2f}")
+    return cells
+
+
+def _quiet() -> None:
+    """Our own words and bars only: other libraries speak when something is wrong."""
+    import logging
+    import warnings
+
+    import transformers
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", module="(torch|transformers|accelerate|peft|huggingface_hub)")
+    console = Console(stderr=True)
+    handler = RichHandler(console=console, show_time=False, show_path=False, show_level=True)
+    logging.getLogger("gapo").handlers = [handler]
+    logging.getLogger("gapo").propagate = False
