@@ -1,0 +1,192 @@
+"""A recipe: six sections of plain values that say everything about a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gapo.errors import InputError, did_you_mean
+from gapo.objectives import objectives
+from gapo.storage import embedded
+
+Recipe = dict[str, dict[str, Any]]
+
+_ANCHOR = ("radius", "batches", "scope", "strategy", "engine")
+_ENCODING = ("template", "max_length", "max_prompt_length", "strict")
+_NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)?\.?\d*[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
+
+
+def recipe_folders() -> list[Path]:
+    """Where named recipes live: in the installed package, or at the top of a checkout."""
+    return [folder for folder in (embedded("recipes"), embedded("..", "..", "recipes").resolve()) if folder.is_dir()]
+
+
+def recipe_names() -> list[str]:
+    return sorted({path.stem for folder in recipe_folders() for path in folder.glob("*.yaml")})
+
+
+def read_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
+    """The recipe of this name or path, with `section.key=value` overrides, complete and checked."""
+    path = Path(name).expanduser()
+    if path.suffix not in (".yaml", ".yml"):
+        candidates = [folder / f"{name}.yaml" for folder in recipe_folders()]
+        path = next((candidate for candidate in candidates if candidate.is_file()), path)
+    if not path.is_file():
+        raise InputError(f"there is no recipe {name!r}; {did_you_mean(name, recipe_names())}, or give a .yaml file")
+    recipe = _parsed(path, name)
+    for override in overrides:
+        _apply(recipe, override)
+    return resolved(recipe, where=name)
+
+
+def _parsed(path: Path, name: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise InputError(f"{name}{where} is not a readable YAML file ({getattr(error, 'problem', error)})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{name} must hold the sections {', '.join(_defaults())}")
+    return _with_numbers(content)
+
+
+def _with_numbers(value: Any, depth: int = 0) -> Any:
+    """The same values, with numbers like 1e-5 read as numbers."""
+    if depth > 20:
+        raise InputError("the recipe is nested too deeply (does a YAML anchor contain itself?)")
+    if isinstance(value, dict):
+        return {key: _with_numbers(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(item, depth + 1) for item in value]
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+def _apply(recipe: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    path = key.split(".")
+    if not equals or len(path) < 2:
+        raise InputError(f"{override!r} is not of the form section.key=value, for instance objective.beta=2.5")
+    try:
+        value = _with_numbers(yaml.safe_load(text))
+    except yaml.YAMLError:
+        value = text
+    place = recipe
+    for part in path[:-1]:
+        if not isinstance(place.setdefault(part, {}), dict):
+            place[part] = {}
+        place = place[part]
+    place[path[-1]] = value
+
+
+def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
+    """The recipe with every section and default filled in. An unknown key is an error with the nearest name."""
+    complete = _defaults()
+    for section, content in recipe.items():
+        if section not in complete:
+            raise InputError(f"{where}: unknown section {section!r}; {did_you_mean(str(section), complete)}")
+        if content is None:
+            continue
+        if not isinstance(content, Mapping):
+            raise InputError(f"{where}: section {section!r} must hold keys, not {content!r}")
+        known = _known_keys(section)
+        for key, value in content.items():
+            if key not in known:
+                raise InputError(f"{where}: unknown key '{section}.{key}'; {did_you_mean(str(key), known)}")
+            complete[section][key] = deepcopy(value)
+    for method in _listed(complete["objective"]["name"]):
+        if method not in objectives():
+            raise InputError(f"{where}: unknown objective {method!r}; {did_you_mean(str(method), objectives())}")
+    return complete
+
+
+def _defaults() -> Recipe:
+    return {
+        "model": {"name": "lab", "lora": None},
+        "data": {"train": "lab", "eval": None, "eval_fraction": 0.1, "limit": None, "eval_limit": None},
+        "noise": {"kind": "random", "rate": 0.0, "seed": 0},
+        "objective": {"name": "gapo"},
+        "anchor": {"radius": 0.05, "batches": 8, "scope": "full", "strategy": "batch", "engine": "two_pass"},
+        "train": {"output_dir": None, "seed": 0},
+    }
+
+
+def _known_keys(section: str) -> set[str]:
+    if section == "model":
+        return {"name", "lora", "attn_implementation", "revision", "trust_remote_code"}
+    if section == "data":
+        return {*_defaults()["data"], *_ENCODING}
+    if section == "objective":
+        knobs = {knob for objective in objectives().values() for knob in objective.knobs}
+        return {"name", "gamma_beta_ratio", *knobs, *objectives()}
+    if section == "train":
+        return _training_names()
+    return set(_defaults()[section])
+
+
+def _training_names() -> set[str]:
+    """Fields of PreferenceConfig that no other section sets."""
+    from gapo.training.config import PreferenceConfig
+
+    elsewhere = {"objective", "beta", "gamma", "knobs", *(f"anchor_{key}" for key in _ANCHOR), *_ENCODING}
+    return {field.name for field in fields(PreferenceConfig) if field.init} - elsewhere
+
+
+def _listed(name: Any) -> list[Any]:
+    return list(name) if isinstance(name, list | tuple) else [name]
+
+
+def runs_of(recipe: Recipe) -> list[Recipe]:
+    """One recipe for each objective named; several get a folder each below `train.output_dir`."""
+    names = _listed(recipe["objective"]["name"])
+    single = []
+    for name in names:
+        one = deepcopy(recipe)
+        one["objective"] = {"name": name, **knobs_of(recipe, name)}
+        if len(names) > 1:
+            one["train"]["output_dir"] = str(Path(recipe["train"]["output_dir"]) / name)
+        single.append(one)
+    return single
+
+
+def knobs_of(recipe: Recipe, name: str) -> dict[str, Any]:
+    """Knobs for one method: its own subsection, then what is given for all."""
+    section = recipe["objective"]
+    own = section.get(name) or {}
+    if not isinstance(own, Mapping):
+        raise InputError(f"objective.{name} must hold knobs, not {own!r}")
+    common = {key: value for key, value in section.items() if key != "name" and key not in objectives()}
+    knobs = {**own, **common}
+    if "gamma" in common and "gamma_beta_ratio" in own:
+        knobs.pop("gamma_beta_ratio")
+    if "gamma_beta_ratio" in common and "gamma" in own:
+        knobs.pop("gamma")
+    objectives()[name].turn(**knobs)  # wrong knobs are wrong before anything is loaded
+    return knobs
+
+
+def preference_arguments(recipe: Recipe) -> dict[str, Any]:
+    """The recipe's words for PreferenceConfig."""
+    objective = dict(recipe["objective"])
+    return {
+        **recipe["train"],
+        "objective": objective.pop("name"),
+        "knobs": objective,
+        **{f"anchor_{key}": recipe["anchor"][key] for key in _ANCHOR},
+        **{key: recipe["data"][key] for key in _ENCODING if key in recipe["data"]},
+    }
+
+
+def recipe_hash(recipe: Recipe) -> str:
+    """What identifies a run: everything but where it is written."""
+    content = deepcopy(recipe)
+    content["train"].pop("output_dir", None)
+    return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,175 @@
+"""From a recipe to a run directory: load, add noise, train, evaluate before and after, write everything down."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gapo.errors import InputError
+from gapo.pairs.formats import load_pairs
+from gapo.pairs.noise import flip
+from gapo.pairs.pair import PairSet
+from gapo.runs.environment import environment
+from gapo.runs.recipe import Recipe, preference_arguments
+from gapo.storage import whole_file
+
+logger = logging.getLogger("gapo")
+REPLIES_SHOWN = 6
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Where the run is and what it found."""
+
+    folder: Path
+    evals: dict[str, Any]
+
+
+def free_folder(folder: Path, *, resume: bool, given: bool) -> Path:
+    """A folder for a new run: the one asked for if it is free; next to a finished one where nobody asked."""
+    if resume:
+        if not (folder / "recipe.yaml").is_file():
+            raise InputError(f"{folder} holds no run to resume; start it without --resume")
+        return folder
+    if not folder.exists() or not any(folder.iterdir()):
+        return folder
+    if given:
+        raise InputError(f"{folder} is not empty; choose another train.output_dir, or go on with --resume")
+    number = 2
+    while (candidate := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
+    return candidate
+
+
+def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
+    """Noisy training pairs and clean evaluation pairs, which share no prompt."""
+    data, noise = recipe["data"], recipe["noise"]
+    strict = bool(data.get("strict"))
+    train = load_pairs(data["train"], limit=data["limit"], strict=strict)
+    if data["eval"] is not None:
+        evaluation = load_pairs(data["eval"], limit=data["eval_limit"], strict=strict)
+    else:
+        train, evaluation = train.split(data["eval_fraction"], seed=recipe["train"]["seed"])
+        if not len(train) or not len(evaluation):
+            raise InputError("too few prompts to hold some out for evaluation; give data.eval")
+        evaluation = evaluation[: data["eval_limit"]] if data["eval_limit"] else evaluation
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        noisy, _ = flip(train, noise["rate"], noise["kind"], noise["seed"])
+    for note in notes:
+        logger.warning("%s", note.message)
+    return noisy, evaluation
+
+
+def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
+    """Run one recipe (of one objective) in its folder."""
+    from transformers import set_seed
+
+    from gapo.evaluate.reward import reward_report
+    from gapo.model.load import load_policy
+    from gapo.training.config import PreferenceConfig
+    from gapo.training.trainer import PreferenceTrainer
+
+    folder = Path(recipe["train"]["output_dir"])
+    config = _config(PreferenceConfig, recipe)
+    train, evaluation = load_data(recipe)
+    set_seed(config.seed)
+    policy = load_policy(**recipe["model"], say=say)
+    trainer = PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
+    _write_inputs(folder, recipe, command, config.seed)
+
+    relative = trainer.objective.reward.relative
+    reference = trainer.references.of(trainer.eval_dataset) if relative else None
+    flipped = [pair.flipped for pair in trainer.train_dataset.encoded]
+    prompts = _some_prompts(evaluation)
+
+    def measured(moment: str) -> tuple[dict[str, Any], list[str]]:
+        bar = trainer.books.progress(f"evaluation {moment}")
+        report = reward_report(trainer.model, trainer.eval_dataset, trainer.pad_id, trainer.objective, reference, bar)
+        return report, trainer.replies(prompts)
+
+    before, first_replies = measured("before")
+    start = time.monotonic()
+    trainer.train(resume_from_checkpoint=True if resume else None)
+    seconds = time.monotonic() - start
+    after, last_replies = measured("after")
+    trainer.books.monitors.replies(trainer.state.global_step, last_replies)
+    trainer.save_model(str(folder / "model"))
+
+    evals: dict[str, Any] = {
+        "objective": trainer.objective.name,
+        "pairs": len(trainer.eval_dataset),
+        "before": before,
+        "after": after,
+        "measures": _lab_measures(recipe, trainer),
+        "seconds": seconds,
+        "steps": trainer.state.global_step,
+        "seed": config.seed,
+        "noise": {**recipe["noise"], "flipped": sum(map(bool, flipped)), "of": len(flipped)},
+        "replies": [
+            {"prompt": pair.prompt_text, "before": old, "after": new}
+            for pair, old, new in zip(_some(evaluation), first_replies, last_replies, strict=True)
+        ],
+        "warnings": trainer.books.monitors.warnings,
+    }
+    with whole_file(folder / "evals.json") as part:
+        part.write_text(json.dumps(evals, indent=2) + "\n", encoding="utf-8")
+    _write_card(trainer, folder)
+    return RunResult(folder, evals)
+
+
+def _config(kind: Any, recipe: Recipe) -> Any:
+    arguments = {"disable_tqdm": False, **preference_arguments(recipe)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return kind(**arguments)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the recipe's train section does not fit: {str(error).splitlines()[0]}") from None
+
+
+def _write_inputs(folder: Path, recipe: Recipe, command: list[str], seed: int) -> None:
+    with whole_file(folder / "recipe.yaml") as part:
+        part.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    with whole_file(folder / "environment.json") as part:
+        part.write_text(json.dumps(environment(command, seed), indent=2) + "\n", encoding="utf-8")
+
+
+def _some(pairs: PairSet) -> list[Any]:
+    """The first pairs with different prompts."""
+    seen: dict[Any, Any] = {}
+    for pair in pairs:
+        seen.setdefault(pair.prompt, pair)
+        if len(seen) == REPLIES_SHOWN:
+            break
+    return list(seen.values())
+
+
+def _some_prompts(pairs: PairSet) -> list[Any]:
+    return [pair.prompt for pair in _some(pairs)]
+
+
+def _lab_measures(recipe: Recipe, trainer: Any) -> dict[str, float]:
+    """True quality, skill and drift, where the world is ours and can tell."""
+    if recipe["model"]["name"] != "lab":
+        return {}
+    from gapo.lab.measures import measure
+
+    return measure(trainer.model, trainer.processing_class, seed=recipe["train"]["seed"])
+
+
+def _write_card(trainer: Any, folder: Path) -> None:
+    trainer.args.output_dir = str(folder / "model")
+    trainer.create_model_card()
+    trainer.args.output_dir = str(folder)
