@@ -45,7 +45,7 @@ SMALL = ["train.max_steps=3", "train.per_device_train_batch_size=4", "train.use_
 
 def test_a_run_on_any_folder_leaves_the_whole_run_directory(folder):
     result = gapo(
-        "train", "mini", "model.name=model", "data.train=pairs.jsonl", "data.eval=null", "objective.name=gapo",
+        "train", "mini", "model.name=model", "data.train=pairs.jsonl", "objective.name=gapo",
         "anchor.radius=0.05", "train.output_dir=OUT", *SMALL,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -58,6 +58,7 @@ def test_a_run_on_any_folder_leaves_the_whole_run_directory(folder):
     assert 0 <= evals["after"]["accuracy"] <= 1
     assert evals["noise"]["rate"] == 0.2
     assert "report.html" in result.output
+    assert "no pairs were held out" in result.output
     assert (out / "model" / "README.md").is_file()
     recipe = yaml.safe_load((out / "recipe.yaml").read_text())
     assert recipe["anchor"]["radius"] == 0.05
@@ -65,7 +66,7 @@ def test_a_run_on_any_folder_leaves_the_whole_run_directory(folder):
 
 
 def test_the_same_recipe_gives_the_same_numbers_and_its_copy_repeats_it(folder):
-    arguments = ["model.name=model", "data.train=pairs.jsonl", "data.eval=null", "objective.name=gapo", *SMALL]
+    arguments = ["model.name=model", "data.train=pairs.jsonl", "objective.name=gapo", *SMALL]
     assert gapo("train", "mini", *arguments, "train.output_dir=a").exit_code == 0
     assert gapo("train", "a/recipe.yaml", "train.output_dir=b").exit_code == 0
     first, second = (json.loads((folder / name / "evals.json").read_text()) for name in "ab")
@@ -74,9 +75,27 @@ def test_the_same_recipe_gives_the_same_numbers_and_its_copy_repeats_it(folder):
     assert weights[0] == weights[1]
 
 
+def test_a_share_of_the_prompts_can_be_held_out(folder):
+    held = gapo("train", "mini", "model.name=model", "data.train=pairs.jsonl", "data.eval_fraction=0.3",
+                "objective.name=simpo", "train.output_dir=H", *SMALL)  # fmt: skip
+    assert held.exit_code == 0, held.output
+    evals = json.loads((folder / "H" / "evals.json").read_text())
+    assert evals["held_out"]
+    assert 0 < evals["pairs"] < 40
+    assert evals["noise"]["of"] == 40 - evals["pairs"]
+
+
+def test_lora_is_a_line_in_the_recipe(folder):
+    lora = "model.lora={r: 2, target_modules: [q_proj, v_proj]}"
+    result = gapo("train", "mini", "model.name=model", lora, "data.train=pairs.jsonl", "objective.name=dpo",
+                  "train.output_dir=A", *SMALL)  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert (folder / "A" / "model" / "adapter_model.safetensors").is_file()
+
+
 def test_several_objectives_are_compared_on_one_page(folder):
     result = gapo(
-        "train", "mini", "model.name=model", "data.train=pairs.jsonl", "data.eval=null",
+        "train", "mini", "model.name=model", "data.train=pairs.jsonl",
         "objective.name=[simpo,dpo]", "train.output_dir=both", *SMALL,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -95,7 +114,7 @@ def test_an_existing_run_is_never_overwritten(folder, capsys, monkeypatch):
 
 
 def test_an_interrupted_run_is_resumed(folder):
-    arguments = ["model.name=model", "data.train=pairs.jsonl", "data.eval=null", "objective.name=gapo", *SMALL]
+    arguments = ["model.name=model", "data.train=pairs.jsonl", "objective.name=gapo", *SMALL]
     arguments += ["train.save_strategy=steps", "train.save_steps=2", "train.output_dir=OUT"]
     assert gapo("train", "mini", *arguments).exit_code == 0
     before = (folder / "OUT" / "steps.jsonl").read_text().splitlines()

@@ -223,6 +223,16 @@ def test_evaluation_agrees_with_the_literal_margin(tmp_path):
         assert metrics[f"eval_{name}_accuracy"] == pytest.approx(np.mean([m > 0 for m in margins]))
 
 
+def test_predict_gives_both_log_probs_of_every_pair(tmp_path):
+    model = tiny.llama()
+    run = trainer(tmp_path, model=model)
+    output = run.predict(text_rows(5, seed=3))
+    pair = run.get_test_dataloader(text_rows(5, seed=3)).dataset.encoded[2]
+    assert output.predictions.shape == (5, 2)
+    assert output.predictions[2, 0] == pytest.approx(literal.sequence_logp(model, pair.prompt, pair.chosen).item())
+    assert "test_accuracy" in output.metrics
+
+
 def test_trackers_see_our_numbers(tmp_path):
     seen = []
 

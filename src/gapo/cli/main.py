@@ -47,6 +47,11 @@ def main() -> None:
             raise
         typer.echo(f"gapo: {error}", err=True)
         sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo(
+            "gapo: interrupted; what was written is whole (go on with --resume if there are checkpoints)", err=True
+        )
+        sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

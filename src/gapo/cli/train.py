@@ -87,7 +87,8 @@ def _tell(results: list[RunResult], folder: Path) -> None:
     page = write_report([result.folder for result in results], folder / "report.html") if len(results) > 1 else pages[0]
     console = Console(highlight=False)
     measured = any(result.evals["measures"] for result in results)
-    table = Table(title=_title(results[0].evals), title_justify="left", box=None, pad_edge=False, padding=(0, 1))
+    console.print(_title(results[0].evals), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
     for name in ("objective", "before", "after", "95 % interval", "margin", "time"):
         table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
     for name in ("win", "LC win", "skill", "drift") if measured else ():
@@ -98,6 +99,8 @@ def _tell(results: list[RunResult], folder: Path) -> None:
     for result in results:
         for warning in result.evals["warnings"]:
             console.print(f"[yellow]{result.evals['objective']}[/]: {warning}", soft_wrap=True)
+    if not measured:
+        _show_replies(results[-1].evals, console)
     if measured:
         console.print("win: true quality against the start model, LC: length-controlled; skill: sums", soft_wrap=True)
     console.print(f"\nreport  {page}", soft_wrap=True)
@@ -105,10 +108,21 @@ def _tell(results: list[RunResult], folder: Path) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
 
+def _show_replies(evals: dict[str, Any], console: Any) -> None:
+    """Held-out prompts with the reply before and after, as text and nothing else."""
+    from rich.text import Text
+
+    for reply in evals["replies"]:
+        console.print(Text(f"\n{reply['prompt']}", style="bold"))
+        console.print(Text.assemble(("before  ", "dim"), reply["before"]))
+        console.print(Text.assemble(("after   ", "dim"), reply["after"]))
+
+
 def _title(evals: dict[str, Any]) -> str:
     noise = evals["noise"]
     flips = f"{noise['flipped']} of {noise['of']} training labels flipped"
-    return f"\nReward accuracy on {evals['pairs']} clean pairs; {flips}"
+    kind = "clean held-out" if evals["held_out"] else "training"
+    return f"\nReward accuracy on {evals['pairs']} {kind} pairs; {flips}"
 
 
 def _row(evals: dict[str, Any], measured: bool) -> list[str]:

@@ -17,7 +17,8 @@ from gapo.pairs.collate import collate
 from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder, whole_file
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = {"cpu": 1024}  # padded tokens in one forward: small enough for a processor's caches
+BATCH_TOKENS_ELSEWHERE = 16384
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
 
 
@@ -36,7 +37,7 @@ def logps_of(
     model.eval()
     try:
         with torch.inference_mode():
-            for indices in progress(list(_batches(pairs))):
+            for indices in progress(list(_batches(pairs, BATCH_TOKENS.get(device.type, BATCH_TOKENS_ELSEWHERE)))):
                 batch = collate([pairs[i] for i in indices], pad_id).to(device)
                 parts.append(pair_logps(model, batch))
                 order += indices
@@ -48,12 +49,12 @@ def logps_of(
     return PairLogps(*(field.cpu()[back].clone() for field in fields))  # clones are ordinary tensors again
 
 
-def _batches(pairs: Sequence[EncodedPair]) -> Iterator[list[int]]:
-    """Indices of pairs of like length, at most BATCH_TOKENS padded tokens together."""
+def _batches(pairs: Sequence[EncodedPair], tokens: int) -> Iterator[list[int]]:
+    """Indices of pairs of like length, at most so many padded tokens together."""
     width = [len(p.prompt) + max(len(p.chosen), len(p.rejected)) for p in pairs]
     batch: list[int] = []
     for i in sorted(range(len(pairs)), key=lambda i: width[i]):
-        if batch and 2 * (len(batch) + 1) * width[i] > BATCH_TOKENS:  # sorted: this one is the widest
+        if batch and 2 * (len(batch) + 1) * width[i] > tokens:  # sorted: this one is the widest
             yield batch
             batch = []
         batch.append(i)

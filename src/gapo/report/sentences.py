@@ -43,6 +43,8 @@ def result_sentence(run: Run) -> str:
 def _held_out(run: Run, *, clean: bool) -> str:
     count = results.held_out_pairs(run)
     kind = "clean held-out pair" if clean else "held-out pair"
+    if (run.evals or {}).get("held_out") is False:
+        kind = "training pair"
     return f" on {counted(count, kind)}" if count else f" on {kind}s"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
@@ -33,8 +33,11 @@ def recipe_names() -> list[str]:
     return sorted({path.stem for folder in recipe_folders() for path in folder.glob("*.yaml")})
 
 
-def read_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe of this name or path, with `section.key=value` overrides, complete and checked."""
+def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of this name or path, with `section.key=value` overrides, complete and checked.
+
+    Other training pairs do not keep the recipe's evaluation pairs.
+    """
     path = Path(name).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         candidates = [folder / f"{name}.yaml" for folder in recipe_folders()]
@@ -42,6 +45,9 @@ def read_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     if not path.is_file():
         raise InputError(f"there is no recipe {name!r}; {did_you_mean(name, recipe_names())}, or give a .yaml file")
     recipe = _parsed(path, name)
+    given = {override.partition("=")[0] for override in overrides}
+    if "data.train" in given and "data.eval" not in given and isinstance(recipe.get("data"), dict):
+        recipe["data"].pop("eval", None)  # it belonged to the recipe's own pairs
     for override in overrides:
         _apply(recipe, override)
     return resolved(recipe, where=name)
@@ -111,7 +117,7 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
 def _defaults() -> Recipe:
     return {
         "model": {"name": "lab", "lora": None},
-        "data": {"train": "lab", "eval": None, "eval_fraction": 0.1, "limit": None, "eval_limit": None},
+        "data": {"train": "lab", "eval": None, "eval_fraction": 0.0, "limit": None, "eval_limit": None},
         "noise": {"kind": "random", "rate": 0.0, "seed": 0},
         "objective": {"name": "gapo"},
         "anchor": {"radius": 0.05, "batches": 8, "scope": "full", "strategy": "batch", "engine": "two_pass"},

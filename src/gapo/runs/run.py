@@ -23,6 +23,11 @@ from gapo.storage import whole_file
 
 logger = logging.getLogger("gapo")
 REPLIES_SHOWN = 6
+TRAINING_PAIRS_SHOWN = 200
+NOTHING_HELD_OUT = (
+    "no pairs were held out, so the accuracy is on training pairs with their labels as given; set data.eval, or "
+    "data.eval_fraction to hold out a share of the prompts"
+)
 Say = Callable[[str], None]
 
 
@@ -51,17 +56,19 @@ def free_folder(folder: Path, *, resume: bool, given: bool) -> Path:
 
 
 def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
-    """Noisy training pairs and clean evaluation pairs, which share no prompt."""
+    """Noisy training pairs, and clean evaluation pairs: given, held out by prompt, or the first training pairs."""
     data, noise = recipe["data"], recipe["noise"]
     strict = bool(data.get("strict"))
     train = load_pairs(data["train"], limit=data["limit"], strict=strict)
     if data["eval"] is not None:
         evaluation = load_pairs(data["eval"], limit=data["eval_limit"], strict=strict)
-    else:
+    elif data["eval_fraction"]:
         train, evaluation = train.split(data["eval_fraction"], seed=recipe["train"]["seed"])
         if not len(train) or not len(evaluation):
-            raise InputError("too few prompts to hold some out for evaluation; give data.eval")
+            raise InputError("too few prompts to hold some out; give data.eval, or leave out data.eval_fraction")
         evaluation = evaluation[: data["eval_limit"]] if data["eval_limit"] else evaluation
+    else:
+        evaluation = train[: data["eval_limit"] or TRAINING_PAIRS_SHOWN]
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         noisy, _ = flip(train, noise["rate"], noise["kind"], noise["seed"])
@@ -89,6 +96,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
 
     relative = trainer.objective.reward.relative
     reference = trainer.references.of(trainer.eval_dataset) if relative else None
+    held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
     flipped = [pair.flipped for pair in trainer.train_dataset.encoded]
     prompts = _some_prompts(evaluation)
 
@@ -108,6 +116,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     evals: dict[str, Any] = {
         "objective": trainer.objective.name,
         "pairs": len(trainer.eval_dataset),
+        "held_out": held_out,
         "before": before,
         "after": after,
         "measures": _lab_measures(recipe, trainer),
@@ -119,7 +128,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
             {"prompt": pair.prompt_text, "before": old, "after": new}
             for pair, old, new in zip(_some(evaluation), first_replies, last_replies, strict=True)
         ],
-        "warnings": trainer.books.monitors.warnings,
+        "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
     with whole_file(folder / "evals.json") as part:
         part.write_text(json.dumps(evals, indent=2) + "\n", encoding="utf-8")

@@ -58,7 +58,8 @@ class RunRecord:
             kept = [line for line in read_steps(self.steps_path) if line["step"] <= after_step]
         else:
             kept = []
-            self.pairs_path.unlink(missing_ok=True)
+            _set_aside(self.steps_path)
+            _set_aside(self.pairs_path)
         with whole_file(self.steps_path) as part:
             part.write_text("".join(f"{json.dumps(line)}\n" for line in kept))
 
@@ -80,6 +81,15 @@ class RunRecord:
             pq.write_table(self._tables[0], part, compression="zstd")
         took = time.monotonic() - start
         self._next_write = time.monotonic() + max(WRITE_EVERY, 30 * took)
+
+
+def _set_aside(path: Path) -> None:
+    """An earlier run's file becomes `name.1.suffix` (or the next free number): a new run loses nothing."""
+    if path.is_file() and path.stat().st_size:
+        number = 1
+        while (aside := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
+            number += 1
+        path.rename(aside)
 
 
 def read_steps(path: Path) -> list[dict[str, Any]]:

@@ -280,9 +280,12 @@ class PreferenceTrainer(Trainer):
     # ---- Trainer's doors ----
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        if eval_dataset is not None and not isinstance(eval_dataset, str | EncodedPairs):
+        if eval_dataset is not None and not isinstance(eval_dataset, str):
             eval_dataset = encoded_pairs(eval_dataset, self.encoder, strict=self.args.strict)
         return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        return super().get_test_dataloader(encoded_pairs(test_dataset, self.encoder, strict=self.args.strict))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         super().log({**logs, **self.books.means_since_last_log()} if "loss" in logs else logs, start_time)

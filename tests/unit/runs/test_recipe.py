@@ -75,6 +75,12 @@ def test_an_unknown_recipe_names_the_nearest():
         read_recipe("minni")
 
 
+def test_other_training_pairs_bring_their_own_evaluation_pairs():
+    assert read_recipe("mini", ["data.train=mine.jsonl"])["data"]["eval"] is None
+    assert read_recipe("mini", ["data.train=mine.jsonl", "data.eval=lab:test"])["data"]["eval"] == "lab:test"
+    assert read_recipe("mini")["data"]["eval"] == "lab:test"
+
+
 def test_several_objectives_make_several_runs_with_their_own_knobs():
     recipe = resolved(
         {

@@ -48,6 +48,7 @@ def test_running_moments_are_weighted_means_without_a_cold_start():
     assert found.std == pytest.approx(math.sqrt(second - mean**2))
 
 
+@torch.no_grad()
 def literal_drift(start, now, pairs):
     """mean over response positions of sum_v p(v) log(p(v)/q(v)), p of the start model."""
     terms = []
@@ -56,7 +57,7 @@ def literal_drift(start, now, pairs):
             ids = torch.tensor([pair.prompt + response])
             p, q = (model(input_ids=ids).logits[0].log_softmax(-1) for model in (start, now))
             for position in range(len(pair.prompt) - 1, ids.shape[1] - 1):
-                terms.append(float((p[position].detach().exp() * (p[position] - q[position])).sum()))
+                terms.append(float((p[position].exp() * (p[position] - q[position])).sum()))
     return sum(terms) / len(terms)
 
 

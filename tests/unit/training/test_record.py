@@ -40,13 +40,15 @@ def test_resuming_keeps_what_was_before_the_checkpoint_and_drops_what_came_after
     assert sorted(pq.read_table(tmp_path / "pairs.parquet")["step"].to_pylist()) == [1] * 3 + [2] * 3 + [3] * 3
 
 
-def test_a_new_run_starts_empty(tmp_path):
+def test_a_new_run_starts_empty_and_sets_the_old_one_aside(tmp_path):
     record = RunRecord(tmp_path)
     record.start()
     record.add({"step": 1}, rows(1))
     RunRecord(tmp_path).start()
     assert read_steps(tmp_path / "steps.jsonl") == []
     assert not (tmp_path / "pairs.parquet").exists()
+    assert [line["step"] for line in read_steps(tmp_path / "steps.1.jsonl")] == [1]
+    assert pq.read_table(tmp_path / "pairs.1.parquet").num_rows == 3
 
 
 def test_lines_are_plain_json(tmp_path):
