@@ -88,7 +88,7 @@ def _tell(results: list[RunResult], folder: Path) -> None:
     console = Console(highlight=False)
     measured = any(result.evals["measures"] for result in results)
     console.print(_title(results[0].evals), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("objective", "before", "after", "95 % interval", "margin", "time"):
         table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
     for name in ("win", "LC win", "skill", "drift") if measured else ():
