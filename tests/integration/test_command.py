@@ -59,7 +59,7 @@ def test_a_run_on_any_folder_leaves_the_whole_run_directory(folder):
     assert evals["noise"]["rate"] == 0.2
     assert "report.html" in result.output
     assert "no pairs were held out" in result.output
-    assert (out / "model" / "README.md").is_file()
+    assert "reward accuracy after" in (out / "model" / "README.md").read_text()
     recipe = yaml.safe_load((out / "recipe.yaml").read_text())
     assert recipe["anchor"]["radius"] == 0.05
     assert "command" in json.loads((out / "environment.json").read_text())

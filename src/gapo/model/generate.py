@@ -30,6 +30,8 @@ def replies(
     device = next(model.parameters()).device
     ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows], device=device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    room = positions - width if positions else max_new_tokens
     sampling: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
         sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
@@ -41,7 +43,7 @@ def replies(
             output = model.generate(  # type: ignore[operator]
                 input_ids=ids,
                 attention_mask=mask,
-                max_new_tokens=max_new_tokens,
+                max_new_tokens=max(1, min(max_new_tokens, room)),
                 pad_token_id=pad,
                 eos_token_id=_ends(model, tokenizer),
                 use_cache=True,

@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from transformers import set_seed
 
 from gapo.errors import InputError
+from gapo.evaluate.reward import reward_report
+from gapo.model.load import load_policy
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
-from gapo.pairs.pair import PairSet
+from gapo.pairs.pair import PairSet, PreferencePair
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, preference_arguments
 from gapo.storage import whole_file
+from gapo.training.card import model_card
+from gapo.training.config import PreferenceConfig
+from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
 REPLIES_SHOWN = 6
@@ -79,41 +85,18 @@ def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
 
 def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
     """Run one recipe (of one objective) in its folder."""
-    from transformers import set_seed
-
-    from gapo.evaluate.reward import reward_report
-    from gapo.model.load import load_policy
-    from gapo.training.config import PreferenceConfig
-    from gapo.training.trainer import PreferenceTrainer
-
     folder = Path(recipe["train"]["output_dir"])
-    config = _config(PreferenceConfig, recipe)
-    train, evaluation = load_data(recipe)
-    set_seed(config.seed)
-    policy = load_policy(**recipe["model"], say=say)
-    trainer = PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
-    _write_inputs(folder, recipe, command, config.seed)
-
-    relative = trainer.objective.reward.relative
-    reference = trainer.references.of(trainer.eval_dataset) if relative else None
-    held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
-    flipped = [pair.flipped for pair in trainer.train_dataset.encoded]
-    prompts = _some_prompts(evaluation)
-
-    def measured(moment: str) -> tuple[dict[str, Any], list[str]]:
-        bar = trainer.books.progress(f"evaluation {moment}")
-        report = reward_report(trainer.model, trainer.eval_dataset, trainer.pad_id, trainer.objective, reference, bar)
-        return report, trainer.replies(prompts)
-
-    before, first_replies = measured("before")
+    trainer = _trainer(recipe, say)
+    _write_inputs(folder, recipe, command)
+    before, first_replies = _measured(trainer, "before")
     start = time.monotonic()
     trainer.train(resume_from_checkpoint=True if resume else None)
     seconds = time.monotonic() - start
-    after, last_replies = measured("after")
+    after, last_replies = _measured(trainer, "after")
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
-    trainer.save_model(str(folder / "model"))
-
-    evals: dict[str, Any] = {
+    flips = [pair.flipped for pair in trainer.train_dataset.encoded]
+    held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
+    evals = {
         "objective": trainer.objective.name,
         "pairs": len(trainer.eval_dataset),
         "held_out": held_out,
@@ -122,63 +105,77 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "measures": _lab_measures(recipe, trainer),
         "seconds": seconds,
         "steps": trainer.state.global_step,
-        "seed": config.seed,
-        "noise": {**recipe["noise"], "flipped": sum(map(bool, flipped)), "of": len(flipped)},
+        "seed": trainer.args.seed,
+        "noise": {**recipe["noise"], "flipped": sum(map(bool, flips)), "of": len(flips)},
         "replies": [
             {"prompt": pair.prompt_text, "before": old, "after": new}
-            for pair, old, new in zip(_some(evaluation), first_replies, last_replies, strict=True)
+            for pair, old, new in zip(_shown(trainer), first_replies, last_replies, strict=True)
         ],
         "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
     with whole_file(folder / "evals.json") as part:
         part.write_text(json.dumps(evals, indent=2) + "\n", encoding="utf-8")
-    _write_card(trainer, folder)
+    trainer.save_model(str(folder / "model"))
+    (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
     return RunResult(folder, evals)
 
 
-def _config(kind: Any, recipe: Recipe) -> Any:
+def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
+    config = _config(recipe)
+    train, evaluation = load_data(recipe)
+    set_seed(config.seed)  # adapters start at random
+    policy = load_policy(**recipe["model"], say=say)
+    return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
+
+
+def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], list[str]]:
+    """Reward accuracy on the evaluation pairs, and replies to the first prompts."""
+    pairs, objective = trainer.eval_dataset, trainer.objective
+    reference = trainer.references.of(pairs) if objective.reward.relative else None
+    bar = trainer.books.progress(f"evaluation {moment}")
+    report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar)
+    return report, trainer.replies([pair.prompt for pair in _shown(trainer)])
+
+
+def _shown(trainer: PreferenceTrainer) -> list[PreferencePair]:
+    """The first evaluation pairs with different prompts."""
+    first = {pair.prompt: pair for pair in reversed(trainer.eval_dataset.pairs)}
+    return list(reversed(first.values()))[:REPLIES_SHOWN]
+
+
+def _for_the_card(evals: dict[str, Any]) -> dict[str, str]:
+    low, high = evals["after"]["accuracy_interval"]
+    kind = "held-out" if evals["held_out"] else "training"
+    return {
+        f"reward accuracy before, {evals['pairs']} {kind} pairs": f"{evals['before']['accuracy']:.4f}",
+        "reward accuracy after": f"{evals['after']['accuracy']:.4f} (95 % interval {low:.4f} to {high:.4f})",
+        **{name.replace("_", " "): f"{value:.4f}" for name, value in evals["measures"].items()},
+    }
+
+
+def _config(recipe: Recipe) -> PreferenceConfig:
     arguments = {"disable_tqdm": False, **preference_arguments(recipe)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return kind(**arguments)
+            return PreferenceConfig(**arguments)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(f"the recipe's train section does not fit: {str(error).splitlines()[0]}") from None
 
 
-def _write_inputs(folder: Path, recipe: Recipe, command: list[str], seed: int) -> None:
+def _write_inputs(folder: Path, recipe: Recipe, command: list[str]) -> None:
     with whole_file(folder / "recipe.yaml") as part:
         part.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
     with whole_file(folder / "environment.json") as part:
-        part.write_text(json.dumps(environment(command, seed), indent=2) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(environment(command, recipe["train"]["seed"]), indent=2) + "\n", encoding="utf-8")
 
 
-def _some(pairs: PairSet) -> list[Any]:
-    """The first pairs with different prompts."""
-    seen: dict[Any, Any] = {}
-    for pair in pairs:
-        seen.setdefault(pair.prompt, pair)
-        if len(seen) == REPLIES_SHOWN:
-            break
-    return list(seen.values())
-
-
-def _some_prompts(pairs: PairSet) -> list[Any]:
-    return [pair.prompt for pair in _some(pairs)]
-
-
-def _lab_measures(recipe: Recipe, trainer: Any) -> dict[str, float]:
+def _lab_measures(recipe: Recipe, trainer: PreferenceTrainer) -> dict[str, float]:
     """True quality, skill and drift, where the world is ours and can tell."""
     if recipe["model"]["name"] != "lab":
         return {}
     from gapo.lab.measures import measure
 
-    return measure(trainer.model, trainer.processing_class, seed=recipe["train"]["seed"])
-
-
-def _write_card(trainer: Any, folder: Path) -> None:
-    trainer.args.output_dir = str(folder / "model")
-    trainer.create_model_card()
-    trainer.args.output_dir = str(folder)
+    return measure(trainer.model, trainer.encoder.tokenizer, seed=recipe["train"]["seed"])

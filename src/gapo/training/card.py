@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
 
 
-def model_card(trainer: PreferenceTrainer) -> str:
-    """Markdown with the Hub's front matter."""
+def model_card(trainer: PreferenceTrainer, result: Mapping[str, Any] | None = None) -> str:
+    """Markdown with the Hub's front matter. The result is the one given, or that of the last evaluation."""
     objective, args = trainer.objective, trainer.args
     base = str(getattr(trainer.model.config, "_name_or_path", "") or "unknown")
     header: dict[str, Any] = {
@@ -28,7 +29,7 @@ def model_card(trainer: PreferenceTrainer) -> str:
         "## Method\n\n" + _table({"objective": objective.name, **objective.settings, **_method(trainer)}),
         "## Training\n\n" + _table(_training(args)),
         "## Data\n\n" + _table(_data(trainer)),
-        "## Result\n\n" + _result(trainer),
+        "## Result\n\n" + (_table(result) if result else _last_evaluation(trainer)),
     ]
     if trainer.books.monitors.warnings:
         sections.append("## Warnings\n\n" + "\n".join(f"- {text}" for text in trainer.books.monitors.warnings))
@@ -70,7 +71,7 @@ def _data(trainer: PreferenceTrainer) -> dict[str, Any]:
     return {"training pairs": len(train), "source": train.pairs.name if train.pairs else "", "label noise": noise}
 
 
-def _result(trainer: PreferenceTrainer) -> str:
+def _last_evaluation(trainer: PreferenceTrainer) -> str:
     evaluated = [line for line in trainer.state.log_history if any(key.startswith("eval_") for key in line)]
     if not evaluated:
         return "Not evaluated."
@@ -82,5 +83,5 @@ def _is_result(key: str) -> bool:
     return not key.endswith(("_runtime", "_per_second"))
 
 
-def _table(rows: dict[str, Any]) -> str:
+def _table(rows: Mapping[str, Any]) -> str:
     return "| | |\n|---|---|\n" + "\n".join(f"| {key} | {value} |" for key, value in rows.items())
