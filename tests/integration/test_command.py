@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -118,9 +119,21 @@ def test_an_interrupted_run_is_resumed(folder):
     arguments += ["train.save_strategy=steps", "train.save_steps=2", "train.output_dir=OUT"]
     assert gapo("train", "mini", *arguments).exit_code == 0
     before = (folder / "OUT" / "steps.jsonl").read_text().splitlines()
+    weights = (folder / "OUT" / "model" / "model.safetensors").read_bytes()
+    shutil.rmtree(folder / "OUT" / "checkpoints" / "checkpoint-3")  # as if killed in the third step
     assert gapo("train", "mini", *arguments, "--resume").exit_code == 0
+    assert (folder / "OUT" / "model" / "model.safetensors").read_bytes() == weights
     after = (folder / "OUT" / "steps.jsonl").read_text().splitlines()
     assert [json.loads(a)["loss"] for a in after] == [json.loads(b)["loss"] for b in before]
+
+
+def test_a_run_is_not_resumed_with_another_recipe(folder, capsys, monkeypatch):
+    arguments = ["train", "mini", "model.name=model", "data.train=pairs.jsonl", "objective.name=gapo", *SMALL]
+    arguments += ["train.save_strategy=steps", "train.save_steps=1", "train.output_dir=OUT"]
+    assert gapo(*arguments).exit_code == 0
+    code, words = spoken(capsys, monkeypatch, *arguments, "noise.rate=0.4", "--resume")
+    assert code == 2
+    assert "other values of noise.rate" in words
 
 
 @pytest.mark.parametrize(

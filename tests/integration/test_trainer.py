@@ -2,6 +2,9 @@
 
 import json
 import math
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -374,14 +377,40 @@ def test_the_card_names_method_knobs_data_noise_and_result(tmp_path):
         assert words in card
 
 
-def test_the_hub_gets_the_model_folder_and_not_the_record(tmp_path, monkeypatch):
-    run = trainer(tmp_path, max_steps=1)
+class FakeHub:
+    """Stands where the Hub's client stands: remembers repositories and folders."""
+
+    def __init__(self):
+        self.repositories, self.folders = [], []
+
+    def __call__(self):
+        return self
+
+    def create_repo(self, name, **_):
+        self.repositories.append(name)
+        return SimpleNamespace(repo_id=f"me/{name}")
+
+    def upload_folder(self, folder_path, **_):
+        self.folders.append(folder_path)
+        self.files = sorted(path.name for path in Path(folder_path).iterdir())
+        done = Future()
+        done.set_result(None)
+        return done
+
+
+@pytest.mark.parametrize("during_training", [True, False])
+def test_the_hub_gets_the_model_folder_and_not_the_record(during_training, tmp_path, monkeypatch):
+    hub = FakeHub()
+    monkeypatch.setattr("transformers.trainer.hf_api", hub)
+    options = {"push_to_hub": True, "save_strategy": "steps", "save_steps": 1} if during_training else {}
+    run = trainer(tmp_path / "myrun", max_steps=1, **options)
     run.train()
-    pushed = []
-    monkeypatch.setattr("transformers.Trainer.push_to_hub", lambda self, *a, **k: pushed.append(self.args.output_dir))
-    run.push_to_hub()
-    assert pushed == [str(tmp_path / "model")]
-    assert run.args.output_dir == str(tmp_path)
+    if not during_training:
+        run.push_to_hub()
+    assert hub.repositories == ["myrun"]
+    assert set(hub.folders) == {str(tmp_path / "myrun" / "model")}
+    assert "model.safetensors" in hub.files
+    assert run.args.output_dir == str(tmp_path / "myrun")
 
 
 def test_kto_measures_its_drift_on_mismatched_pairs(tmp_path):
@@ -400,3 +429,110 @@ def test_kto_measures_its_drift_on_mismatched_pairs(tmp_path):
     found = run._kl([torch.arange(4)])
     assert float(found) == pytest.approx(max(0.0, float(np.mean(ratios))), abs=1e-9)
     assert math.isfinite(float(found))
+
+
+def test_in_bf16_a_policy_at_its_reference_still_costs_log_two(tmp_path):
+    """Both are computed in the same precision, so that rounding does not look like a preference."""
+    run = trainer(tmp_path, objective="dpo", dtype=torch.float32, bf16=True, learning_rate=0.0, max_steps=1)
+    run.train()
+    losses = pq.read_table(tmp_path / "pairs.parquet")["loss"].to_pylist()
+    assert losses == pytest.approx([math.log(2)] * 4, abs=5e-3)
+
+
+def test_more_epochs_go_on_and_the_best_model_comes_back(tmp_path):
+    options = {"max_steps": -1, "save_strategy": "steps", "save_steps": 1, "eval_strategy": "steps", "eval_steps": 1}
+    options |= {"eval_rows": text_rows(6, seed=3), "load_best_model_at_end": True, "learning_rate": 0.05}
+    first = trainer(tmp_path, num_train_epochs=1, **options)
+    first.train()
+    again = trainer(tmp_path, num_train_epochs=1, **options)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 4
+    assert torch.equal(weights(again), weights(first))
+    longer = trainer(tmp_path, num_train_epochs=2, **options)
+    longer.train(resume_from_checkpoint=True)
+    assert longer.state.global_step == 8
+
+
+def test_a_checkpoint_cut_short_is_skipped(tmp_path, caplog):
+    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    whole = trainer(tmp_path, **options)
+    whole.train()
+    (tmp_path / "checkpoints" / "checkpoint-4" / "trainer_state.json").write_text('{"global_st')
+    (tmp_path / "checkpoints" / "checkpoint-9").mkdir()
+    again = trainer(tmp_path, **options)
+    again.train(resume_from_checkpoint=True)
+    assert caplog.text.count("is not whole and is skipped") == 2
+    assert torch.equal(weights(again), weights(whole))
+
+
+def test_there_must_be_a_checkpoint_to_resume_from(tmp_path):
+    with pytest.raises(InputError, match="there is no checkpoint"):
+        trainer(tmp_path).train(resume_from_checkpoint=True)
+
+
+def test_what_was_said_before_a_checkpoint_is_not_said_again(tmp_path, caplog):
+    options = {"max_steps": 4, "anchor_radius": 5.0, "save_strategy": "steps", "save_steps": 2}
+    trainer(tmp_path, **options, extra_callbacks=[StopAfter(2)]).train()
+    assert caplog.text.count("mean gap / (radius") == 1
+    second = trainer(tmp_path, **options)
+    second.train(resume_from_checkpoint=True)
+    assert caplog.text.count("mean gap / (radius") == 1
+    assert len(second.books.monitors.warnings) == 1
+
+
+def test_sam_writes_the_step_down_at_home(tmp_path):
+    """The record of the first step is that of a run without SAM."""
+    tables = []
+    for radius in (0.0, 0.5):
+        trainer(tmp_path / str(radius), objective="simpo", sam_radius=radius, max_steps=1).train()
+        tables.append(pq.read_table(tmp_path / str(radius) / "pairs.parquet"))
+    assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize("name", ["simpo", "gapo", "dr_dpo"])
+def test_sam_does_not_depend_on_micro_batches_either(name, tmp_path):
+    found = []
+    for batch, accumulation in ((8, 1), (2, 4)):
+        run = trainer(
+            tmp_path / f"{batch}",
+            objective=name,
+            sam_radius=0.1,
+            max_grad_norm=0.5,
+            per_device_train_batch_size=batch,
+            gradient_accumulation_steps=accumulation,
+            optim="sgd",
+        )
+        run.train()
+        found.append(weights(run))
+    assert torch.allclose(*found, atol=1e-9)
+
+
+def test_training_twice_works_for_kto(tmp_path):
+    run = trainer(tmp_path, objective="kto", max_steps=1)
+    run.train()
+    run.train()
+
+
+def test_a_method_without_an_anchor_takes_any_accumulation(tmp_path):
+    gapo.PreferenceConfig(output_dir=str(tmp_path), objective="simpo", gradient_accumulation_steps=12)
+
+
+def test_a_wrong_scope_is_wrong_before_training(tmp_path):
+    with pytest.raises(InputError, match="matches no trained parameter"):
+        trainer(tmp_path, anchor_scope="nowhere")
+
+
+def test_drift_is_measured_at_logging_steps_given_as_a_share(tmp_path):
+    trainer(tmp_path, max_steps=4, logging_steps=0.5).train()
+    lines = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    assert [line["drift"] is not None for line in lines] == [True, True, False, True]
+
+
+def test_another_adapter_than_lora_is_welcome(tmp_path):
+    from peft import IA3Config
+
+    adapter = IA3Config(
+        task_type="CAUSAL_LM", target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]
+    )
+    run = trainer(tmp_path, dtype=torch.float32, max_steps=1, extra_peft_config=adapter)
+    run.train()

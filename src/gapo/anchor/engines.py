@@ -145,7 +145,7 @@ def length_terms(policy: PairLogps) -> PerPair:
 
 def scaled_to_gap(values: Tensor, direction_norm: float, radius: float) -> Tensor:
     """The values divided by their mean, times rho * ||g||: the mean gap to first order. 0 where there is none."""
-    mean = float(values.double().mean())
+    mean = float(values.cpu().double().mean())
     if not (math.isfinite(direction_norm) and math.isfinite(mean) and mean > 0):
         return torch.zeros_like(values)
     return values * (radius * direction_norm / mean)

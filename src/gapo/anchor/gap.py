@@ -87,4 +87,4 @@ def anchor_logps(
 def self_check_ratio(gap: PerPair, norm: float, radius: float) -> float | None:
     """mean gap / (rho * ||g||): near 1 when the move is small and survives rounding. None without a direction."""
     expected = radius * norm
-    return float(gap.double().mean()) / expected if expected > 0 else None
+    return float(gap.cpu().double().mean()) / expected if expected > 0 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-EXTRAS = {"trl": "parity tests: pip install 'gapo[test]'", "bitsandbytes": "4-bit models: pip install bitsandbytes"}
+EXTRAS = {"trl": "parity tests: pip install 'gapo[test]'"}
 
 
 def doctor() -> None:
@@ -22,7 +22,7 @@ def doctor() -> None:
     from gapo.runs.environment import device_name, package_versions
     from gapo.storage import cache_folder
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     versions = package_versions()
     console.print(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
     for name, version in versions.items():

@@ -38,7 +38,7 @@ def train(
 
       gapo train mini objective.name=dpo noise.rate=0.4
 
-      gapo train mini model.name=DIR data.train=pairs.jsonl train.output_dir=runs/mine
+      gapo train mini model.name=DIR data.train=pairs.jsonl noise.rate=0 train.output_dir=OUT
     """
     import yaml
 
@@ -71,15 +71,18 @@ def _run(recipe: Recipe, name: str, resume: bool) -> RunResult:
 
     folder = Path(recipe["train"]["output_dir"])
     console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]{recipe['objective']['name']}[/] -> {folder}")
+    console.print(f"{recipe['objective']['name']} -> {folder}", markup=False)
     going_on = resume and (folder / "recipe.yaml").is_file()
-    return execute(recipe, command=["gapo", *sys.argv[1:]], resume=going_on, say=console.print)
+    return execute(
+        recipe, command=["gapo", *sys.argv[1:]], resume=going_on, say=lambda text: console.print(text, markup=False)
+    )
 
 
 def _tell(results: list[RunResult], folder: Path) -> None:
     """The result table, where the report is, and what to try next."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from gapo.report import write_report
 
@@ -98,12 +101,13 @@ def _tell(results: list[RunResult], folder: Path) -> None:
     console.print(table)
     for result in results:
         for warning in result.evals["warnings"]:
-            console.print(f"[yellow]{result.evals['objective']}[/]: {warning}", soft_wrap=True)
+            words = Text.assemble((result.evals["objective"], "yellow"), f": {warning}")  # warnings quote replies
+            console.print(words, soft_wrap=True)
     if not measured:
         _show_replies(results[-1].evals, console)
     if measured:
         console.print("win: true quality against the start model, LC: length-controlled; skill: sums", soft_wrap=True)
-    console.print(f"\nreport  {page}", soft_wrap=True)
+    console.print(f"\nreport  {page}", soft_wrap=True, markup=False)
     for text in NEXT:
         console.print(text, markup=False, soft_wrap=True)
 

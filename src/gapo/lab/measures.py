@@ -97,7 +97,8 @@ def kl_drift(
 
 def _log_probs(model: PreTrainedModel, batch: ReplyBatch) -> Float[Tensor, "tokens words"]:
     """The distribution from which each reply token was drawn."""
-    logits: Tensor = model(input_ids=batch.tokens, attention_mask=batch.attention).logits
+    device = next(model.parameters()).device
+    logits: Tensor = model(input_ids=batch.tokens.to(device), attention_mask=batch.attention.to(device)).logits.cpu()
     return logits[:, :-1][batch.is_reply[:, 1:]].double().log_softmax(-1)
 
 

@@ -29,14 +29,17 @@ def sample_replies(
     """
     generator = torch.Generator().manual_seed(seed)
     luck = torch.rand(len(prompts), max_new_tokens, generator=generator)
+    luck = luck.to(next(model.parameters()).device)
     was_training = model.training
     model.train(False)
     replies: list[str] = []
-    for start in range(0, len(prompts), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        tokens = _continue(model, tokenizer, prompts[rows], luck[rows], temperature)
-        replies += tokenizer.batch_decode(tokens, skip_special_tokens=True)
-    model.train(was_training)
+    try:
+        for start in range(0, len(prompts), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            tokens = _continue(model, tokenizer, prompts[rows], luck[rows], temperature)
+            replies += tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    finally:
+        model.train(was_training)
     return replies
 
 
@@ -48,11 +51,11 @@ def _continue(
     luck: Float[Tensor, "rows steps"],
     temperature: float,
 ) -> Int[Tensor, "rows steps"]:
-    batch = tokenizer(list(prompts), return_tensors="pt", padding=True, padding_side="left")
+    batch = tokenizer(list(prompts), return_tensors="pt", padding=True, padding_side="left").to(luck.device)
     tokens, attention = batch["input_ids"], batch["attention_mask"]
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache(config=model.config)
-    ended = torch.zeros(len(prompts), dtype=torch.bool)
+    ended = torch.zeros(len(prompts), dtype=torch.bool, device=luck.device)
     said: list[Tensor] = []
     for step in range(luck.shape[1]):
         output = model(input_ids=tokens, attention_mask=attention, position_ids=positions, past_key_values=cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from gapo.model.wheel import WHEEL_MODELS, Say, model_from_wheel
 from gapo.storage import embedded
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
     from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -93,29 +95,30 @@ def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> An
         ) from None
 
 
-def without_dropout(model: nn.Module) -> bool:
-    """Turn every dropout off: the gap would measure the noise. True if any was on."""
-    from torch import nn
+_NOISE = re.compile(r"(dropout|pdrop|layerdrop|jitter_noise)(_prob|_p)?$")  # bare rates that layers keep
 
+
+def without_dropout(model: nn.Module) -> bool:
+    """Turn every dropout and router noise off: the gap would measure it. True if any was on."""
     found = False
     for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            module.p, found = 0.0, True
-        rate = getattr(module, "attention_dropout", None)  # most attention layers keep a bare number
-        if isinstance(rate, float) and rate > 0:
-            module.attention_dropout, found = 0.0, True  # type: ignore[assignment]
+        own = "p" if "Dropout" in type(module).__name__ else ""
+        for name, rate in list(vars(module).items()):
+            if isinstance(rate, float) and rate > 0 and (name == own or _NOISE.search(name)):
+                setattr(module, name, 0.0)
+                found = True
     return found
 
 
-def with_lora(model: PreTrainedModel, lora: Mapping[str, Any]) -> PreTrainedModel:
-    """The model with trainable adapters in fp32, everything else frozen."""
+def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> PreTrainedModel:
+    """The model with trainable adapters in fp32, everything else frozen. `lora`: LoraConfig's fields or any config."""
     from peft import LoraConfig, get_peft_model
 
     try:
-        config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora})
+        config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora}) if isinstance(lora, Mapping) else lora
         adapted = get_peft_model(model, config)
     except (TypeError, ValueError) as error:
-        raise InputError(f"model.lora: {str(error).splitlines()[0]}") from None
+        raise InputError(f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}") from None
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 
-def global_norm(tensors: Sequence[Tensor]) -> float:
-    """One l2 norm over all tensors, summed in float64."""
-    return math.sqrt(sum(float(torch.linalg.vector_norm(t, dtype=torch.float64)) ** 2 for t in tensors))
+def global_norm(tensors: Iterable[Tensor]) -> float:
+    """One l2 norm over all tensors, summed in float64 (in float32 on devices that have no other)."""
+
+    def norm(tensor: Tensor) -> float:
+        exact = torch.float32 if tensor.device.type == "mps" else torch.float64
+        return float(torch.linalg.vector_norm(tensor, dtype=exact))
+
+    return math.sqrt(sum(norm(tensor) ** 2 for tensor in tensors))
 
 
 @contextmanager
@@ -32,7 +37,7 @@ def displaced(parameters: Sequence[nn.Parameter], direction: Sequence[Tensor], r
         with torch.no_grad():
             for parameter, along in zip(parameters, direction, strict=True):
                 parameter.add_(along.to(parameter.dtype), alpha=radius / length)
-            moved = global_norm([p.detach() - h for p, h in zip(parameters, home, strict=True)])
+            moved = global_norm(p.detach() - h for p, h in zip(parameters, home, strict=True))
         with _same_random_state():
             yield moved
     finally:

@@ -60,7 +60,7 @@ def check_logps(model: nn.Module) -> None:
     finally:
         model.train(was_training)
     difference = (ours - theirs.to(ours.dtype).log_softmax(-1)).abs().max().item()
-    if not difference < 1e-3:
+    if not difference < (1e-3 if theirs.dtype in (torch.float32, torch.float64) else 0.1):  # bf16 rounds the logits
         raise InputError(
             f"{type(inner).__name__} does something between its hidden states and its logits that gapo does not "
             f"know (log-probs differ by {difference:.2g}); please report the architecture"

@@ -20,6 +20,7 @@ from gapo.storage import cache_folder, whole_file
 BATCH_TOKENS = {"cpu": 1024}  # padded tokens in one forward: small enough for a processor's caches
 BATCH_TOKENS_ELSEWHERE = 16384
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
+Precision = Callable[[], AbstractContextManager[object]]
 
 
 def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
@@ -27,9 +28,13 @@ def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
 
 
 def logps_of(
-    model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int, progress: Progress = no_progress
+    model: nn.Module,
+    pairs: Sequence[EncodedPair],
+    pad_id: int,
+    progress: Progress = no_progress,
+    precision: Precision = nullcontext,
 ) -> PairLogps:
-    """Log-probs of every pair, in the order given, on the CPU."""
+    """Log-probs of every pair, in the order given, on the CPU. Each forward runs inside a `precision()` of its own."""
     device = next(model.parameters()).device
     order: list[int] = []
     parts = []
@@ -39,7 +44,8 @@ def logps_of(
         with torch.inference_mode():
             for indices in progress(list(_batches(pairs, BATCH_TOKENS.get(device.type, BATCH_TOKENS_ELSEWHERE)))):
                 batch = collate([pairs[i] for i in indices], pad_id).to(device)
-                parts.append(pair_logps(model, batch))
+                with precision():
+                    parts.append(pair_logps(model, batch))
                 order += indices
     finally:
         model.train(was_training)
@@ -74,47 +80,40 @@ def reference_logps(
     *,
     cache: bool = True,
     progress: Progress = no_progress,
+    precision: Precision = nullcontext,
+    precision_name: str = "",
 ) -> PairLogps:
-    """Log-probs under this model, computed once: the same weights and the same ids are read from the cache."""
+    """Log-probs under this model, computed once: the same weights, ids and precision are read from the cache."""
     with start_model(model):
         if not cache:
-            return logps_of(model, pairs, pad_id, progress)
-        path = cache_folder("reference", f"{_key(model, pairs)}.safetensors")
+            return logps_of(model, pairs, pad_id, progress, precision)
+        path = cache_folder("reference", f"{_key(model, pairs, precision_name)}.safetensors")
         found = _read(path, len(pairs))
         if found is None:
-            found = logps_of(model, pairs, pad_id, progress)
+            found = logps_of(model, pairs, pad_id, progress, precision)
             _write(path, found)
         return found
 
 
-def _key(model: nn.Module, pairs: Sequence[EncodedPair]) -> str:
-    digest = hashlib.blake2b(fingerprint(model).encode(), digest_size=16)
+def _key(model: nn.Module, pairs: Sequence[EncodedPair], precision: str) -> str:
+    digest = hashlib.blake2b(f"{fingerprint(model)}{precision}".encode(), digest_size=16)
     for pair in pairs:
         digest.update(json.dumps([pair.prompt, pair.chosen, pair.rejected], separators=(",", ":")).encode())
     return digest.hexdigest()
 
 
 def fingerprint(model: nn.Module) -> str:
-    """A digest of what the model computes: class, settings, and sums over every weight outside the adapters.
-
-    Sums in float64 see any change of any weight that matters, at the cost of one pass over memory.
-    """
+    """A digest of what the model computes: class, settings, and the bytes of every weight outside the adapters."""
     inner = causal_lm(model)
     digest = hashlib.blake2b(type(inner).__name__.encode(), digest_size=16)
-    config = inner.config.to_dict()  # type: ignore[union-attr, operator]
+    config = inner.config.to_dict()
     for key in ("_name_or_path", "transformers_version", "use_cache", "dtype"):
         config.pop(key, None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
-    with torch.no_grad():
-        for name, weight in inner.state_dict().items():
-            if "lora_" in name:
-                continue
-            values = weight.detach().double()
-            ramp = torch.linspace(
-                0.5, 1.5, values.shape[-1] if values.dim() else 1, dtype=torch.float64, device=values.device
-            )
-            sums = (float(values.sum()), float(values.square().sum()), float((values * ramp).sum()))
-            digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}{sums}".encode())
+    for name, weight in inner.state_dict().items():
+        if "lora_" not in name:
+            digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
+            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
 
 

@@ -64,10 +64,14 @@ def collate(pairs: Sequence[EncodedPair], pad_id: int) -> PairBatch:
 
 
 def mismatched(pairs: Sequence[EncodedPair], max_length: int | None = None) -> list[EncodedPair]:
-    """Each prompt with the next pair's responses, cut to `max_length` tokens: what KTO measures the drift on."""
-    shifted = [*pairs[1:], *pairs[:1]]
+    """Each prompt with the responses of the next pair that has another prompt: what KTO measures the drift on.
+
+    Responses are cut to `max_length` tokens with their new prompt. Where all prompts are equal the next pair serves.
+    """
     crossed = []
-    for pair, other in zip(pairs, shifted, strict=True):
+    for i, pair in enumerate(pairs):
+        following = (pairs[(i + step) % len(pairs)] for step in range(1, len(pairs) + 1))
+        other = next((p for p in following if p.prompt != pair.prompt), pairs[(i + 1) % len(pairs)])
         room = max_length - len(pair.prompt) if max_length is not None else None
         crossed.append(EncodedPair(pair.id, pair.prompt, other.chosen[:room], other.rejected[:room]))
     return crossed

@@ -20,8 +20,9 @@ from gapo.storage import embedded
 Recipe = dict[str, dict[str, Any]]
 
 _ANCHOR = ("radius", "batches", "scope", "strategy", "engine")
+_WORDS = ("name", "train", "eval", "output_dir", "revision")
 _ENCODING = ("template", "max_length", "max_prompt_length", "strict")
-_NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)?\.?\d*[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
 
 
 def recipe_folders() -> list[Path]:
@@ -70,10 +71,17 @@ def _with_numbers(value: Any, depth: int = 0) -> Any:
     if depth > 20:
         raise InputError("the recipe is nested too deeply (does a YAML anchor contain itself?)")
     if isinstance(value, dict):
-        return {key: _with_numbers(item, depth + 1) for key, item in value.items()}
+        return {key: _as_meant(str(key), _with_numbers(item, depth + 1), item) for key, item in value.items()}
     if isinstance(value, list):
         return [_with_numbers(item, depth + 1) for item in value]
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+def _as_meant(key: str, value: Any, written: Any) -> Any:
+    """YAML reads `no` as false and some names as numbers; these keys hold words."""
+    if key in _WORDS and not isinstance(value, dict | list | bool) and value is not None:
+        return str(written)
+    return "no" if key.endswith("_strategy") and value is False else value
 
 
 def _apply(recipe: dict[str, Any], override: str) -> None:
@@ -82,7 +90,8 @@ def _apply(recipe: dict[str, Any], override: str) -> None:
     if not equals or len(path) < 2:
         raise InputError(f"{override!r} is not of the form section.key=value, for instance objective.beta=2.5")
     try:
-        value = _with_numbers(yaml.safe_load(text))
+        parsed = yaml.safe_load(text)
+        value = _as_meant(path[-1], _with_numbers(parsed), parsed if parsed is None else text)
     except yaml.YAMLError:
         value = text
     place = recipe
@@ -189,6 +198,17 @@ def preference_arguments(recipe: Recipe) -> dict[str, Any]:
         **{f"anchor_{key}": recipe["anchor"][key] for key in _ANCHOR},
         **{key: recipe["data"][key] for key in _ENCODING if key in recipe["data"]},
     }
+
+
+def differences(one: Recipe, other: Recipe) -> list[str]:
+    """Keys that make two runs different ones; where a run is written and how long it goes on do not."""
+    free = {("train", "output_dir"), ("train", "max_steps"), ("train", "num_train_epochs")}
+    keys = {(section, key) for recipe in (one, other) for section, content in recipe.items() for key in content}
+    return sorted(
+        f"{section}.{key}"
+        for section, key in keys - free
+        if one.get(section, {}).get(key) != other.get(section, {}).get(key)
+    )
 
 
 def recipe_hash(recipe: Recipe) -> str:

@@ -21,7 +21,7 @@ from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
 from gapo.pairs.pair import PairSet, PreferencePair
 from gapo.runs.environment import environment
-from gapo.runs.recipe import Recipe, preference_arguments
+from gapo.runs.recipe import Recipe, differences, preference_arguments, recipe_hash
 from gapo.storage import whole_file
 from gapo.training.card import model_card
 from gapo.training.config import PreferenceConfig
@@ -78,6 +78,8 @@ def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         noisy, _ = flip(train, noise["rate"], noise["kind"], noise["seed"])
+    if not noise["rate"]:
+        noisy = train  # nothing was done to the labels, which does not make them right
     for note in notes:
         logger.warning("%s", note.message)
     return noisy, evaluation
@@ -86,6 +88,8 @@ def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
 def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
     """Run one recipe (of one objective) in its folder."""
     folder = Path(recipe["train"]["output_dir"])
+    if resume:
+        _refuse_another_recipe(folder, recipe)
     trainer = _trainer(recipe, say)
     _write_inputs(folder, recipe, command)
     before, first_replies = _measured(trainer, "before")
@@ -96,6 +100,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
     flips = [pair.flipped for pair in trainer.train_dataset.encoded]
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
+    trainer.save_model(str(folder / "model"))
     evals = {
         "objective": trainer.objective.name,
         "pairs": len(trainer.eval_dataset),
@@ -115,14 +120,24 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     }
     with whole_file(folder / "evals.json") as part:
         part.write_text(json.dumps(evals, indent=2) + "\n", encoding="utf-8")
-    trainer.save_model(str(folder / "model"))
     (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
     return RunResult(folder, evals)
+
+
+def _refuse_another_recipe(folder: Path, recipe: Recipe) -> None:
+    before = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
+    if changed := differences(before, recipe):
+        raise InputError(
+            f"{folder} was run with other values of {', '.join(changed[:5])}; resume it as it was "
+            f"(gapo train {folder / 'recipe.yaml'} --resume), or choose another train.output_dir"
+        )
 
 
 def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     config = _config(recipe)
     train, evaluation = load_data(recipe)
+    if flips := sum(map(bool, train.flipped)):
+        say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
     set_seed(config.seed)  # adapters start at random
     policy = load_policy(**recipe["model"], say=say)
     return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
@@ -133,7 +148,8 @@ def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], 
     pairs, objective = trainer.eval_dataset, trainer.objective
     reference = trainer.references.of(pairs) if objective.reward.relative else None
     bar = trainer.books.progress(f"evaluation {moment}")
-    report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar)
+    precision = trainer.accelerator.autocast
+    report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision)
     return report, trainer.replies([pair.prompt for pair in _shown(trainer)])
 
 
@@ -169,7 +185,11 @@ def _write_inputs(folder: Path, recipe: Recipe, command: list[str]) -> None:
     with whole_file(folder / "recipe.yaml") as part:
         part.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
     with whole_file(folder / "environment.json") as part:
-        part.write_text(json.dumps(environment(command, recipe["train"]["seed"]), indent=2) + "\n", encoding="utf-8")
+        part.write_text(
+            json.dumps({"recipe": recipe_hash(recipe), **environment(command, recipe["train"]["seed"])}, indent=2)
+            + "\n",
+            encoding="utf-8",
+        )
 
 
 def _lab_measures(recipe: Recipe, trainer: PreferenceTrainer) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from gapo.errors import InputError
 from gapo.model.load import Policy, load_policy, with_lora, without_dropout
 from gapo.training.config import PreferenceConfig
 
+logger = logging.getLogger("gapo")
+
 
 def policy_of(model: Any, tokenizer: PreTrainedTokenizerBase | None, peft_config: Any) -> Policy:
     """The model, loaded if it is a name, without dropout, with adapters if asked for."""
@@ -20,10 +23,10 @@ def policy_of(model: Any, tokenizer: PreTrainedTokenizerBase | None, peft_config
         model, tokenizer = loaded.model, tokenizer if tokenizer is not None else loaded.tokenizer
     if tokenizer is None:
         raise InputError("give the tokenizer as processing_class, or the model as a name to load both")
-    without_dropout(model)
+    if without_dropout(model):
+        logger.info("dropout is off in all passes: the gap would measure it")
     if peft_config is not None:
-        fields = peft_config if isinstance(peft_config, dict) else peft_config.to_dict()
-        model = with_lora(model, fields)
+        model = with_lora(model, peft_config)
     return Policy(model, tokenizer, str(getattr(model.config, "_name_or_path", "")) or "model")
 
 
@@ -47,5 +50,9 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
         raise InputError(
             "several GPUs in one process (DataParallel) are not supported; set CUDA_VISIBLE_DEVICES to one"
         )
+    if args.bf16_full_eval or args.fp16_full_eval:
+        raise InputError("bf16_full_eval and fp16_full_eval are refused: they would cast the trained weights; use bf16")
+    if args.train_sampling_strategy == "group_by_length":
+        raise InputError("train_sampling_strategy group_by_length is not supported; leave it at random")
     if args.neftune_noise_alpha:
         raise InputError("neftune_noise_alpha is refused: the gap would measure the noise")

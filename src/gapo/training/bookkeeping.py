@@ -17,13 +17,14 @@ from tqdm.auto import tqdm
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from gapo.errors import InputError
 from gapo.model.logps import PairLogps
 from gapo.objectives import Slopes
 from gapo.storage import whole_file
 from gapo.training.drift import DriftProbe
 from gapo.training.metrics import accuracy
 from gapo.training.monitors import Monitors
-from gapo.training.record import RunRecord
+from gapo.training.record import RunRecord, read_steps
 from gapo.training.step import AnchorReport, MicroBatch, RunningMoments
 
 if TYPE_CHECKING:
@@ -60,15 +61,19 @@ class Bookkeeping(TrainerCallback):
         if checkpoint:
             step = json.loads(Path(checkpoint, "trainer_state.json").read_text())["global_step"]
             state = json.loads(Path(checkpoint, STATE_FILE).read_text())
-            trainer.plan = _with_moments(trainer.plan, RunningMoments(**state["moments"]))
-            self.monitors.warnings = list(state["warnings"])
+            trainer.plan = replace(trainer.plan, moments=RunningMoments(**state["moments"]))
         self.record.start(after_step=step)
-        self._clock = time.monotonic()
+        if checkpoint:
+            self.monitors.replay(read_steps(self.record.steps_path), state["warnings"], state["said"])
 
     def finish(self) -> None:
         self.record.write_pairs()
 
     # ---- a step ----
+
+    def start_clock(self) -> None:
+        """A step's time runs from its first forward to its update, without what lies between steps."""
+        self._clock = time.monotonic()
 
     def new_step(self, rows: list[Tensor], report: AnchorReport | None, tokens: int) -> None:
         encoded = self._trainer.train_dataset.encoded
@@ -77,7 +82,7 @@ class Bookkeeping(TrainerCallback):
         self._parts: list[dict[str, Tensor]] = []
         self._flipped: list[bool | None] = [encoded[int(i)].flipped for row in rows for i in row]
 
-    def add(self, rows: Tensor, policy: PairLogps, found: Slopes, part: MicroBatch) -> None:
+    def add(self, policy: PairLogps, found: Slopes, part: MicroBatch) -> None:
         """One micro-batch of the step, as it was when its loss was taken."""
         nothing = torch.full_like(policy.chosen, float("nan"))
         gap = part.gap if part.gap is not None else nothing
@@ -118,9 +123,9 @@ class Bookkeeping(TrainerCallback):
 
     def _line(self, state: Any, columns: dict[str, Tensor]) -> dict[str, Any]:
         now = time.monotonic()
-        seconds, self._clock = now - self._clock, now
-        args, step, report = self._trainer.args, state.global_step, self._report
-        due = step in (1, state.max_steps) or step % max(int(args.logging_steps), 1) == 0
+        seconds = now - self._clock
+        step, report = state.global_step, self._report
+        due = step in (1, state.max_steps) or step % max(int(state.logging_steps or 1), 1) == 0
         gap, weight = columns["gap"].double(), columns["weight"].double()
         anchored = not bool(gap.isnan().all())
         return {
@@ -148,11 +153,10 @@ class Bookkeeping(TrainerCallback):
 
     # ---- between steps ----
 
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def write_state(self, folder: Path) -> None:
         """What a resumed run needs beyond Trainer's own checkpoint."""
         self.record.write_pairs()
-        folder = Path(self._trainer._get_output_dir(), f"checkpoint-{state.global_step}")
-        content = {"moments": asdict(self._trainer.plan.moments), "warnings": self.monitors.warnings}
+        content = {"moments": asdict(self._trainer.plan.moments), **self.monitors.state()}
         with whole_file(folder / STATE_FILE) as part:
             part.write_text(json.dumps(content))
 
@@ -223,5 +227,15 @@ def _nullable(column: Tensor) -> list[Any]:
     return [None if math.isnan(value) else value for value in column.double().tolist()]
 
 
-def _with_moments(plan: Any, moments: RunningMoments) -> Any:
-    return replace(plan, moments=moments)
+def newest_checkpoint(folder: Path) -> str:
+    """The newest whole checkpoint; one cut short by a kill is skipped with a word."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    for path in found:
+        try:
+            for name in (STATE_FILE, "trainer_state.json"):
+                json.loads((path / name).read_text())
+        except (OSError, ValueError):
+            logger.warning("%s is not whole and is skipped", path)
+            continue
+        return str(path)
+    raise InputError(f"there is no checkpoint in {folder} to resume from")

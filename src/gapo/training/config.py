@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,11 +52,14 @@ class PreferenceConfig(TrainingArguments):
         if self.sam_radius < 0:
             raise InputError(f"sam_radius must be at least 0, not {self.sam_radius}")
         if self.deepspeed:
-            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; use FSDP2")
+            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
         self.anchor()
-        self.chosen_objective()
         accumulation = self.gradient_accumulation_steps
-        if self.anchor_batches < accumulation and accumulation % self.anchor_batches:
+        if (
+            self.chosen_objective().anchored
+            and self.anchor_batches < accumulation
+            and accumulation % self.anchor_batches
+        ):
             raise InputError(
                 f"anchor.batches {self.anchor_batches} does not divide gradient_accumulation_steps {accumulation}; "
                 "choose a divisor, so that every anchor is built from as many micro-batches"
@@ -74,6 +78,10 @@ class PreferenceConfig(TrainingArguments):
 
     def chosen_objective(self) -> Objective:
         """The objective with its knobs turned."""
-        given = {"beta": self.beta, "gamma": self.gamma}
-        knobs = dict(self.knobs) if isinstance(self.knobs, dict) else {}
-        return get_objective(self.objective, **knobs, **{k: v for k, v in given.items() if v is not None})
+        knobs = json.loads(self.knobs) if isinstance(self.knobs, str) else dict(self.knobs)
+        for name, value in (("beta", self.beta), ("gamma", self.gamma)):
+            if value is not None and name in knobs:
+                raise InputError(f"{name} is given twice: by name and in knobs")
+            if value is not None:
+                knobs[name] = value
+        return get_objective(self.objective, **knobs)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from gapo.model.head import head_of
+from gapo.model.head import CHUNK_ENTRIES, head_of
 from gapo.model.policy import causal_lm, last_hidden
 from gapo.pairs.collate import collate
 from gapo.pairs.encode import EncodedPair
@@ -24,34 +24,45 @@ class DriftProbe:
     """
 
     def __init__(self, model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int) -> None:
-        device = next(model.parameters()).device
-        self._batch = collate(pairs, pad_id).to(device)
+        self._pairs, self._pad_id = pairs, pad_id
+        self._top: list[Tensor] = []
+        self._start: list[Tensor] = []
         with torch.inference_mode():
-            start = self._logps(model)
-            self._top = start.topk(min(TOP, start.shape[1]), dim=1).indices
-            self._start = self._coarse(start)
+            for logps in self._logps(model):
+                self._top.append(logps.topk(min(TOP, logps.shape[1]), dim=1).indices)
+                self._start.append(_coarse(logps, self._top[-1]))
 
     def measure(self, model: nn.Module) -> float:
         """KL per response token now, in nats."""
+        total, positions = 0.0, 0
         with torch.inference_mode():
-            now = self._coarse(self._logps(model))
-            terms = self._start.exp() * (self._start - now)
-            return float(terms.nan_to_num().sum(1).mean())  # 0 * log 0 is 0
+            for logps, top, start in zip(self._logps(model), self._top, self._start, strict=True):
+                terms = start.exp() * (start - _coarse(logps, top))
+                total += float(terms.nan_to_num().sum())  # 0 * log 0 is 0
+                positions += len(terms)
+        return total / positions
 
-    def _logps(self, model: nn.Module) -> Tensor:
+    def _logps(self, model: nn.Module) -> Iterator[Tensor]:
+        """Log-probs over the vocabulary at the response positions, a chunk at a time."""
+        device = next(model.parameters()).device
+        head = head_of(causal_lm(model))
         was_training = model.training
         model.eval()
         try:
-            hidden = last_hidden(model, self._batch.input_ids, self._batch.attention_mask)
-            rows, positions = self._batch.response_mask[:, 1:].nonzero(as_tuple=True)
-            return head_of(causal_lm(model)).logits(hidden[rows, positions]).log_softmax(1)
+            for pair in self._pairs:
+                batch = collate([pair], self._pad_id).to(device)
+                hidden = last_hidden(model, batch.input_ids, batch.attention_mask)
+                rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)
+                for chunk in hidden[rows, positions].split(max(1, CHUNK_ENTRIES // head.vocabulary)):
+                    yield head.logits(chunk).log_softmax(1)
         finally:
             model.train(was_training)
 
-    def _coarse(self, logps: Tensor) -> Tensor:
-        """Log-probs of the kept tokens, and of all others together."""
-        kept = logps.gather(1, self._top)
-        if kept.shape[1] == logps.shape[1]:
-            return kept
-        rest = torch.log1p(-kept.double().exp().sum(1, keepdim=True).clamp(max=1 - 1e-12)).to(kept.dtype)
-        return torch.cat([kept, rest], dim=1)
+
+def _coarse(logps: Tensor, top: Tensor) -> Tensor:
+    """Log-probs of the kept tokens, and of all others together."""
+    kept = logps.gather(1, top)
+    if kept.shape[1] == logps.shape[1]:
+        return kept
+    rest = (1 - kept.exp().sum(1, keepdim=True)).clamp(min=1e-7).log()
+    return torch.cat([kept, rest], dim=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -43,5 +42,4 @@ def preference_metrics(objective: Objective, policy: PairLogps, reference: PairL
         "margin": float(policy.margin.mean()),
         "chosen_logp": float(policy.chosen_mean.mean()),
         "rejected_logp": float(policy.rejected_mean.mean()),
-        "longer_wins": accuracy(torch.where(policy.chosen_tokens >= policy.rejected_tokens, gain, -gain)),
     }

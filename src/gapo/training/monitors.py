@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -35,12 +36,21 @@ class Monitors:
         """Replies sampled during training: most of them turning in circles is a sign of collapse."""
         circling = [reply for reply in replies if repeats(reply)]
         if circling and len(circling) * 2 >= len(replies):
-            example = " ".join(circling[0].split())[:80]
+            first = " ".join(circling[0].split())[:80]
             self.say(
                 "repetition",
-                f'step {step}: {len(circling)} of {len(replies)} sampled replies repeat themselves ("{example}"); '
+                f'step {step}: {len(circling)} of {len(replies)} sampled replies repeat themselves ("{first}"); '
                 "the model is degenerating, try a lower learning rate or fewer steps",
             )
+
+    def state(self) -> dict[str, list[str]]:
+        """What a checkpoint keeps."""
+        return {"warnings": self.warnings, "said": sorted(self._said)}
+
+    def replay(self, lines: Sequence[Mapping[str, Any]], warnings: Sequence[str], said: Sequence[str]) -> None:
+        """Go on after these steps, knowing what was said."""
+        self._first, self._lines = list(lines[:WINDOW]), list(lines[-WINDOW:])
+        self.warnings, self._said = list(warnings), set(said)
 
     def say(self, kind: str, text: str) -> None:
         """Warn once for each kind."""
@@ -64,10 +74,11 @@ class Monitors:
                 f"step {line['step']}: mean gap / (radius * gradient norm) is {ratio:.2f}, outside [{low}, {high}]: "
                 "the gap is not the slope's; near 0 or 2 look for low precision, otherwise lower the radius",
             )
-        if line.get("direction_norm") == 0:
+        norm = line.get("direction_norm")
+        if norm is not None and not (math.isfinite(norm) and norm > 0):
             self.say(
                 "direction",
-                f"step {line['step']}: the margin's gradient is zero, so there is no anchor and every gap is 0",
+                f"step {line['step']}: the margin's gradient is {norm}, so there is no anchor and every gap is 0",
             )
 
     def _check_logps(self, step: int) -> None:

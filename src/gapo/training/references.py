@@ -37,11 +37,16 @@ class References:
                 f"{trainer.objective.name} compares with the start model, which training has moved; give ref_model, "
                 "or pass this data set as eval_dataset before training"
             )
-        model = self._model.to(trainer.args.device) if self._model is not None else trainer.model
-        return reference_logps(
+        model = trainer.model if self._model is None else self._model.to(trainer.args.device)
+        found = reference_logps(
             model,
             pairs.encoded,
             trainer.pad_id,
             cache=trainer.args.cache_reference,
             progress=trainer.books.progress("reference log-probs"),
+            precision=trainer.accelerator.autocast,  # as the policy's: rounding must not look like a difference
+            precision_name=str(trainer.accelerator.mixed_precision),
         )
+        if self._model is not None:
+            self._model.to("cpu")  # its work is done
+        return found

@@ -30,7 +30,7 @@ class RunningMoments:
     updates: int = 0
 
     def update(self, values: Tensor) -> Moments:
-        values = values.double()
+        values = values.cpu().double()
         self.first = self.decay * self.first + (1 - self.decay) * float(values.mean())
         self.second = self.decay * self.second + (1 - self.decay) * float(values.square().mean())
         self.updates += 1

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 from transformers.trainer_callback import TrainerState
-from transformers.trainer_utils import EvalLoopOutput, TrainOutput, get_last_checkpoint
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 
+from gapo.anchor.gap import parameters_in_scope
 from gapo.errors import InputError, TrainingStopped
 from gapo.model.generate import replies
 from gapo.model.logps import PairLogps
@@ -24,16 +25,16 @@ from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch, mismatched
 from gapo.pairs.encode import Encoder
 from gapo.training.admission import longest, policy_of, refuse_what_would_go_wrong
-from gapo.training.bookkeeping import Bookkeeping, StepProgress
-from gapo.training.card import model_card
+from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
+from gapo.training.hub import ModelFolderTrainer
 from gapo.training.metrics import preference_metrics
 from gapo.training.references import References
 from gapo.training.step import MicroBatch, StepPlan, drift_on_mismatched, micro_batch_loss
 
 
-class PreferenceTrainer(Trainer):
+class PreferenceTrainer(ModelFolderTrainer):
     """Train a causal language model on preference pairs.
 
     model: a model, a folder or a Hub id. train_dataset and eval_dataset: anything `gapo.load_pairs` reads (a
@@ -69,6 +70,9 @@ class PreferenceTrainer(Trainer):
         model, tokenizer = policy.model, policy.tokenizer
         refuse_what_would_go_wrong(model, args)
         check_logps(model)
+        self.objective = args.chosen_objective()
+        if self.objective.anchored:
+            parameters_in_scope(model, args.anchor_scope)  # a wrong scope is wrong before anything is read
         self.encoder = Encoder(tokenizer, longest(model, args), args.max_prompt_length, args.template)
         train = encoded_pairs(train_dataset, self.encoder, strict=args.strict) if train_dataset is not None else None
         if isinstance(eval_dataset, dict):
@@ -77,7 +81,6 @@ class PreferenceTrainer(Trainer):
             evaluation = encoded_pairs(eval_dataset, self.encoder, strict=args.strict)
         else:
             evaluation = None
-        self.objective = args.chosen_objective()
         super().__init__(
             model=model,
             args=args,
@@ -93,6 +96,7 @@ class PreferenceTrainer(Trainer):
         self.books = Bookkeeping(self)
         self.add_callback(self.books)
         StepProgress.replace_in(self)
+        self._other_replies: EncodedPairs | None = None  # KTO's
         self._away = ExitStack()  # SAM: open while the parameters are not at home
 
     @property
@@ -112,10 +116,7 @@ class PreferenceTrainer(Trainer):
         if self.train_dataset is None:
             raise InputError("PreferenceTrainer.train needs a train_dataset")
         if resume_from_checkpoint is True:
-            folder = self._get_output_dir(trial=None)
-            resume_from_checkpoint = get_last_checkpoint(folder) if Path(folder).is_dir() else None
-            if resume_from_checkpoint is None:
-                raise InputError(f"there is no checkpoint in {folder} to resume from")
+            resume_from_checkpoint = newest_checkpoint(Path(self._get_output_dir()))
         needs = set(self.objective.needs)
         self.plan = StepPlan(
             self.objective,
@@ -127,9 +128,8 @@ class PreferenceTrainer(Trainer):
             for pairs in sets:
                 if pairs is not None:
                     self.references.of(pairs)
-        self._other_replies = (
-            EncodedPairs(mismatched(self.train_dataset.encoded, self.encoder.max_length)) if "kl" in needs else None
-        )
+        if "kl" in needs and self._other_replies is None:
+            self._other_replies = EncodedPairs(mismatched(self.train_dataset.encoded, self.encoder.max_length))
         if self._other_replies is not None:
             self.references.of(self._other_replies)
         self.books.begin(str(resume_from_checkpoint) if resume_from_checkpoint else None)
@@ -144,10 +144,12 @@ class PreferenceTrainer(Trainer):
     def _finished(self, checkpoint: str) -> TrainOutput | None:
         """A checkpoint of the last step holds a finished run: load it. (Trainer would take one step too many.)"""
         state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
-        if state.global_step < max(state.max_steps, self.args.max_steps):
+        if state.global_step < self.set_initial_training_values(self.args, self.get_train_dataloader())[-1]:
             return None
         self._load_from_checkpoint(checkpoint)
         self.state = state
+        if self.args.load_best_model_at_end and state.best_model_checkpoint:
+            self._load_best_model()
         losses = [line["loss"] for line in state.log_history if "loss" in line]
         return TrainOutput(state.global_step, losses[-1] if losses else float("nan"), {})
 
@@ -158,6 +160,7 @@ class PreferenceTrainer(Trainer):
         samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         if not samples:
             return samples, None
+        self.books.start_clock()
         self.model.train()
         batches = [PairBatch.of(self._prepare_inputs(sample)) for sample in samples]
         rows = [sample["index"] for sample in samples]
@@ -166,7 +169,7 @@ class PreferenceTrainer(Trainer):
         pairs = sum(len(batch) for batch in batches)
         self.books.new_step(rows, report, sum(batch.tokens for batch in batches))
         if self.args.sam_radius > 0:
-            prepared = self._move_uphill(prepared, pairs)
+            prepared = self._move_uphill(prepared, rows, pairs)
         micro = [
             {"index": row, "input_ids": part.batch.input_ids, "micro_batch": part}
             for row, part in zip(rows, prepared, strict=True)
@@ -180,9 +183,8 @@ class PreferenceTrainer(Trainer):
         part: MicroBatch = inputs["micro_batch"]
         pairs = int(num_items_in_batch) if num_items_in_batch is not None else len(part.batch)
         loss, found, policy = self._loss(model, part, pairs)
-        at = part.policy if part.policy is not None else policy.detach()
-        self._stop_if_not_finite(found.loss, at, inputs["index"])
-        self.books.add(inputs["index"], at, found, part)
+        if not self.args.sam_radius:  # SAM has written the step down at home
+            self._write_down(part, inputs["index"], found, policy)
         return (loss, {"policy": policy}) if return_outputs else loss
 
     def _loss(self, model: nn.Module, part: MicroBatch, pairs: int) -> tuple[Tensor, Slopes, PairLogps]:
@@ -191,12 +193,19 @@ class PreferenceTrainer(Trainer):
         loss, found = micro_batch_loss(self.objective, policy, part, pairs)
         return loss, found, policy
 
-    def _move_uphill(self, prepared: list[MicroBatch], pairs: int) -> list[MicroBatch]:
+    def _write_down(self, part: MicroBatch, rows: Tensor, found: Slopes, policy: PairLogps) -> None:
+        at = part.policy if part.policy is not None else policy.detach()
+        self._stop_if_not_finite(found.loss, at, rows)
+        self.books.add(at, found, part)
+
+    def _move_uphill(self, prepared: list[MicroBatch], rows: list[Tensor], pairs: int) -> list[MicroBatch]:
         """SAM: the step's gradient will be taken at theta + rho * g/||g|| of the step's own loss."""
         trained = [p for p in self.model.parameters() if p.requires_grad]
         with without_gradients(trained):
-            for part in prepared:
-                self._loss(self.model, part, pairs)[0].backward()
+            for part, row in zip(prepared, rows, strict=True):
+                loss, found, policy = self._loss(self.model, part, pairs)
+                self._write_down(part, row, found, policy)
+                loss.backward()
             uphill = [p.grad if p.grad is not None else torch.zeros_like(p) for p in trained]
         self._away.enter_context(displaced(trained, uphill, self.args.sam_radius))
         return self.plan.again(self.model, prepared)
@@ -215,7 +224,8 @@ class PreferenceTrainer(Trainer):
             inputs = self.data_collator([self._other_replies[int(i)] for i in row])
             batches.append(PairBatch.of({k: v.to(device) for k, v in inputs.items()}))
             parts.append(reference[row.cpu()])
-        return drift_on_mismatched(self.model, batches, PairLogps.cat(parts).to(device))
+        with self.accelerator.autocast():
+            return drift_on_mismatched(self.model, batches, PairLogps.cat(parts).to(device))
 
     def _stop_if_not_finite(self, loss: Tensor, policy: PairLogps, rows: Tensor) -> None:
         good = torch.isfinite(loss) & torch.isfinite(policy.chosen) & torch.isfinite(policy.rejected)
@@ -298,18 +308,11 @@ class PreferenceTrainer(Trainer):
         """Checkpoints have a folder of their own in the run directory."""
         return str(Path(super()._get_output_dir(trial)) / "checkpoints")
 
-    def create_model_card(self, *args: Any, **options: Any) -> None:
-        """Our card: method, knobs, data, noise, result."""
-        if self.is_world_process_zero():
-            folder = Path(str(self.args.output_dir))
-            folder.mkdir(parents=True, exist_ok=True)
-            Path(folder, "README.md").write_text(model_card(self), encoding="utf-8")
+    def _maybe_log_save_evaluate(self, *args: Any, **options: Any) -> None:
+        self.come_home()  # also where training stops in the middle of a step
+        super()._maybe_log_save_evaluate(*args, **options)
 
-    def push_to_hub(self, *args: Any, **options: Any) -> Any:
-        """Push the model and its card, not the run's record and checkpoints."""
-        run = str(self.args.output_dir)
-        self.args.output_dir = str(Path(run) / "model")
-        try:
-            return super().push_to_hub(*args, **options)
-        finally:
-            self.args.output_dir = run
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Our part first: `trainer_state.json`, which Trainer writes last, marks a whole checkpoint."""
+        self.books.write_state(Path(self._get_output_dir(trial), f"checkpoint-{self.state.global_step}"))
+        super()._save_checkpoint(model, trial)

@@ -53,11 +53,22 @@ def test_a_damaged_entry_is_computed_again(llama, own_cache):
     assert torch.equal(reference_logps(llama, pairs, tiny.PAD).chosen, first.chosen)
 
 
-def test_the_fingerprint_sees_swapped_columns():
+@pytest.mark.parametrize("swap", ["rows", "columns"])
+def test_the_fingerprint_sees_what_sums_do_not(swap):
     model = tiny.llama()
     before = fingerprint(model)
     with torch.no_grad():
-        weight = model.model.layers[0].mlp.up_proj.weight
-        weight[:, [0, 1]] = weight[:, [1, 0]]
+        weight = model.model.embed_tokens.weight
+        if swap == "rows":
+            weight[[5, 6]] = weight[[6, 5]]
+        else:
+            weight[:, [0, 1]] = weight[:, [1, 0]]
     assert fingerprint(model) != before
     assert fingerprint(tiny.llama()) == before
+
+
+def test_another_precision_is_another_entry(llama, own_cache):
+    pairs = tiny.random_pairs(3)
+    reference_logps(llama, pairs, tiny.PAD)
+    reference_logps(llama, pairs, tiny.PAD, precision_name="bf16")
+    assert len(list((own_cache / "reference").iterdir())) == 2

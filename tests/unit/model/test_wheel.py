@@ -91,9 +91,19 @@ def test_a_hub_id_that_cannot_be_reached_is_one_sentence():
         load_policy("no-one/nothing")
 
 
-def test_dropout_is_found_and_turned_off():
-    import tiny
+def test_dropout_is_found_and_turned_off_wherever_a_layer_keeps_it():
+    import torch
+    from transformers import OPTConfig, OPTForCausalLM
 
-    model = tiny.gpt_neox(hidden_dropout=0.1, attention_dropout=0.1)
-    assert without_dropout(model)
-    assert not without_dropout(model)
+    import tiny
+    from gapo.model.policy import pair_logps
+    from gapo.pairs.collate import collate
+
+    sizes = {"vocab_size": 61, "hidden_size": 16, "ffn_dim": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    opt = OPTForCausalLM(OPTConfig(**sizes, word_embed_proj_dim=16, dropout=0.3, max_position_embeddings=64))
+    for model in (tiny.gpt_neox(hidden_dropout=0.1, attention_dropout=0.1), opt):
+        assert without_dropout(model)
+        assert not without_dropout(model)
+        batch = collate(tiny.random_pairs(2), tiny.PAD)
+        model.train()
+        assert torch.equal(pair_logps(model, batch).margin, pair_logps(model, batch).margin)

@@ -25,6 +25,13 @@ def test_overrides_reach_their_place_with_their_type():
     assert preference_arguments(runs_of(recipe)[0])["knobs"] == {"beta": 0.3}
 
 
+def test_words_stay_words():
+    recipe = read_recipe("mini", ["train.save_strategy=no", "data.train=e5", "model.revision=1234567e8"])
+    assert recipe["train"]["save_strategy"] == "no"
+    assert recipe["data"]["train"] == "e5"
+    assert recipe["model"]["revision"] == "1234567e8"
+
+
 def test_a_path_works_like_a_name(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("objective:\n  name: simpo\n  gamma_beta_ratio: 0.5\ntrain:\n  learning_rate: 1e-5\n")
