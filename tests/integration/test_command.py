@@ -57,7 +57,7 @@ def test_a_run_on_any_folder_leaves_the_whole_run_directory(folder):
     assert len((out / "steps.jsonl").read_text().splitlines()) == 3
     evals = json.loads((out / "evals.json").read_text())
     assert 0 <= evals["after"]["accuracy"] <= 1
-    assert evals["noise"]["rate"] == 0.2
+    assert evals["noise"]["rate"] == 0.0
     assert "report.html" in result.output
     assert "no pairs were held out" in result.output
     assert "reward accuracy after" in (out / "model" / "README.md").read_text()
@@ -145,10 +145,13 @@ def test_a_run_is_not_resumed_with_another_recipe(folder, capsys, monkeypatch):
         (["train", "mini", "data.train=nowhere.jsonl"], "nowhere.jsonl"),
         (["train", "mini", "model.name=./nowhere"], "there is no model folder ./nowhere"),
         (["train", "mini", "anchor.radius=-1", "objective.name=gapo"], "anchor.radius"),
-        (["train", "mini", "noise.rate=2"], "between 0 and 1"),
+        (["train", "mini", "noise.rate=2"], "from 0 to 1"),
         (["train", "mini", "noise.kind=lenght"], "did you mean 'length'"),
         (["train", "mini", "train.eval_strategy=sometimes"], "train section does not fit"),
         (["train", "mini", "--resume", "objective.name=gapo"], "holds no run to resume"),
+        (["train", "mini", "--resume"], "holds no run to resume"),
+        (["train", "mini", "train.output_dir=pairs.jsonl"], "pairs.jsonl is a file"),
+        (["train", "mini", "train.output_dir=pairs.jsonl/x", "objective.name=gapo"], "this did not work"),
         (["report", "nowhere"], "nowhere"),
         (["flip", "nowhere.jsonl", "out.jsonl"], "nowhere.jsonl"),
     ],

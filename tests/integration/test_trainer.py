@@ -373,7 +373,13 @@ def test_the_card_names_method_knobs_data_noise_and_result(tmp_path):
     run.evaluate()
     run.create_model_card()
     card = (tmp_path / "README.md").read_text()
-    for words in ("| objective | gapo |", "| beta | 2.5 |", "4 of 16 labels flipped", "eval_accuracy", "anchor radius"):
+    for words in (
+        "| objective | gapo |",
+        "| beta | 2.5 |",
+        "4 of 16 labels are marked as flipped",
+        "eval_accuracy",
+        "anchor radius",
+    ):
         assert words in card
 
 
@@ -536,3 +542,41 @@ def test_another_adapter_than_lora_is_welcome(tmp_path):
     )
     run = trainer(tmp_path, dtype=torch.float32, max_steps=1, extra_peft_config=adapter)
     run.train()
+
+
+def test_an_update_that_breaks_the_weights_stops_the_run_even_at_the_last_step(tmp_path):
+    run = trainer(tmp_path, max_steps=1)
+
+    class Overflow(TrainerCallback):
+        def on_optimizer_step(self, args, state, control, **_):
+            with torch.no_grad():
+                next(iter(run.model.parameters()))[3] = float("inf")
+
+    run.add_callback(Overflow())
+    with pytest.raises(TrainingStopped, match="step 1: the update made weights that are not finite"):
+        run.train()
+
+
+def test_a_padding_token_the_model_does_not_know_is_not_used(tmp_path):
+    tokenizer = tiny.tiny_tokenizer()
+    tokenizer.add_special_tokens({"pad_token": "[NEW]"})
+    assert tokenizer.pad_token_id >= tiny.VOCABULARY
+    trainer(tmp_path, tokenizer=tokenizer, max_steps=1, eval_rows=text_rows(3, 5), reply_prompts=1).train()
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path):
+    tokenizer = tiny.tiny_tokenizer()
+    tokenizer.add_tokens(["unheard"])
+    with pytest.raises(InputError, match="do not belong together"):
+        trainer(tmp_path, [{"prompt": "hello", "chosen": "unheard", "rejected": "no"}], tokenizer=tokenizer)
+
+
+def test_prompt_tuning_is_refused(tmp_path):
+    from peft import PromptTuningConfig
+
+    with pytest.raises(InputError, match="prompt tuning is not supported"):
+        trainer(
+            tmp_path,
+            dtype=torch.float32,
+            extra_peft_config=PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2),
+        )

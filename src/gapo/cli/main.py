@@ -47,14 +47,15 @@ def main() -> None:
             raise
         typer.echo(f"gapo: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo(
-            "gapo: interrupted; what was written is whole (go on with --resume if there are checkpoints)", err=True
-        )
-        sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:  # three libraries down: the first line, and how to see the rest
+        if os.environ.get("GAPO_DEBUG"):
+            raise
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        typer.echo(f"gapo: this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

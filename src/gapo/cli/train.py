@@ -38,7 +38,7 @@ def train(
 
       gapo train mini objective.name=dpo noise.rate=0.4
 
-      gapo train mini model.name=DIR data.train=pairs.jsonl noise.rate=0 train.output_dir=OUT
+      gapo train mini model.name=DIR data.train=FILE train.output_dir=OUT
     """
     import yaml
 
@@ -57,10 +57,14 @@ def train(
 
     several = isinstance(complete["objective"]["name"], list)
     folder = Path(complete["train"]["output_dir"])
-    if not (resume and several):
+    if not (resume and several and any(folder.glob("*/recipe.yaml"))):
         folder = free_folder(folder, resume=resume, given=given)
     complete["train"]["output_dir"] = str(folder)
-    results = [_run(one, recipe, resume) for one in runs_of(complete)]
+    try:
+        results = [_run(one, recipe, resume) for one in runs_of(complete)]
+    except KeyboardInterrupt:
+        typer.echo("\ngapo: interrupted; what was written is whole (--resume goes on from a checkpoint)", err=True)
+        raise typer.Exit(130) from None
     _tell(results, folder)
 
 
@@ -101,7 +105,9 @@ def _tell(results: list[RunResult], folder: Path) -> None:
     console.print(table)
     for result in results:
         for warning in result.evals["warnings"]:
-            words = Text.assemble((result.evals["objective"], "yellow"), f": {warning}")  # warnings quote replies
+            words = Text.assemble(
+                (result.evals["objective"], "yellow"), f": {_printable(warning)}"
+            )  # warnings quote replies
             console.print(words, soft_wrap=True)
     if not measured:
         _show_replies(results[-1].evals, console)
@@ -117,9 +123,14 @@ def _show_replies(evals: dict[str, Any], console: Any) -> None:
     from rich.text import Text
 
     for reply in evals["replies"]:
-        console.print(Text(f"\n{reply['prompt']}", style="bold"))
-        console.print(Text.assemble(("before  ", "dim"), reply["before"]))
-        console.print(Text.assemble(("after   ", "dim"), reply["after"]))
+        console.print(Text(f"\n{_printable(reply['prompt'])}", style="bold"))
+        console.print(Text.assemble(("before  ", "dim"), _printable(reply["before"])))
+        console.print(Text.assemble(("after   ", "dim"), _printable(reply["after"])))
+
+
+def _printable(text: str) -> str:
+    """Without control characters: a reply must not clear the screen."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _title(evals: dict[str, Any]) -> str:

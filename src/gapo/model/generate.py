@@ -26,7 +26,7 @@ def replies(
     tokenizer = encoder.tokenizer
     rows = [encoder.prompt_ids(prompt) for prompt in prompts]
     width = max(len(row) for row in rows)
-    pad = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id)
+    pad = padding_id(tokenizer, model)
     device = next(model.parameters()).device
     ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows], device=device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
@@ -52,6 +52,13 @@ def replies(
     finally:
         model.train(was_training)
     return [str(tokenizer.decode(row[width:], skip_special_tokens=True)).strip() for row in output]
+
+
+def padding_id(tokenizer: Any, model: nn.Module) -> int:
+    """A token to pad with. Padding is masked, so any the model knows will do: some tokenizers add one it does not."""
+    known = model.get_input_embeddings().num_embeddings  # type: ignore[operator]
+    wanted = [tokenizer.pad_token_id, tokenizer.eos_token_id, 0]
+    return int(next(token for token in wanted if token is not None and token < known))
 
 
 def _ends(model: nn.Module, tokenizer: Any) -> list[int]:

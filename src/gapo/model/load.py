@@ -116,8 +116,12 @@ def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> P
 
     try:
         config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora}) if isinstance(lora, Mapping) else lora
+        if getattr(config, "is_prompt_learning", False):
+            raise InputError("prompt tuning is not supported: its virtual tokens live outside the model; use LoRA")
         adapted = get_peft_model(model, config)
-    except (TypeError, ValueError) as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}") from None
     for parameter in adapted.parameters():
         if parameter.requires_grad:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from gapo.pairs.collate import collate
 from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder, whole_file
 
+logger = logging.getLogger("gapo")
 BATCH_TOKENS = {"cpu": 1024}  # padded tokens in one forward: small enough for a processor's caches
 BATCH_TOKENS_ELSEWHERE = 16384
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
@@ -91,7 +93,10 @@ def reference_logps(
         found = _read(path, len(pairs))
         if found is None:
             found = logps_of(model, pairs, pad_id, progress, precision)
-            _write(path, found)
+            try:
+                _write(path, found)
+            except OSError as error:  # a cache is a help, not a need
+                logger.warning("reference log-probs were not kept (%s)", error)
         return found
 
 

@@ -15,6 +15,7 @@ import yaml
 
 from gapo.errors import InputError, did_you_mean
 from gapo.objectives import objectives
+from gapo.runs.kinds import check_kind
 from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
@@ -37,7 +38,7 @@ def recipe_names() -> list[str]:
 def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of this name or path, with `section.key=value` overrides, complete and checked.
 
-    Other training pairs do not keep the recipe's evaluation pairs.
+    Other training pairs keep neither the recipe's evaluation pairs nor its label noise.
     """
     path = Path(name).expanduser()
     if path.suffix not in (".yaml", ".yml"):
@@ -47,8 +48,11 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
         raise InputError(f"there is no recipe {name!r}; {did_you_mean(name, recipe_names())}, or give a .yaml file")
     recipe = _parsed(path, name)
     given = {override.partition("=")[0] for override in overrides}
-    if "data.train" in given and "data.eval" not in given and isinstance(recipe.get("data"), dict):
-        recipe["data"].pop("eval", None)  # it belonged to the recipe's own pairs
+    if "data.train" in given:  # the recipe's evaluation pairs and its noise belonged to its own pairs
+        if "data.eval" not in given and isinstance(recipe.get("data"), dict):
+            recipe["data"].pop("eval", None)
+        if not any(key.startswith("noise.") for key in given):
+            recipe.pop("noise", None)
     for override in overrides:
         _apply(recipe, override)
     return resolved(recipe, where=name)
@@ -116,11 +120,21 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         for key, value in content.items():
             if key not in known:
                 raise InputError(f"{where}: unknown key '{section}.{key}'; {did_you_mean(str(key), known)}")
+            check_kind(section, str(key), value, where)
             complete[section][key] = deepcopy(value)
-    for method in _listed(complete["objective"]["name"]):
-        if method not in objectives():
-            raise InputError(f"{where}: unknown objective {method!r}; {did_you_mean(str(method), objectives())}")
+    _check_objectives(complete, where)
     return complete
+
+
+def _check_objectives(complete: Recipe, where: str) -> None:
+    named = _listed(complete["objective"]["name"])
+    if not named or len(set(map(str, named))) < len(named):
+        raise InputError(f"{where}: objective.name must be one objective, or several different ones, not {named}")
+    for method in _listed(complete["objective"]["name"]):
+        if str(method) not in objectives():
+            raise InputError(f"{where}: unknown objective {method!r}; {did_you_mean(str(method), objectives())}")
+    for method in set(complete["objective"]) & set(objectives()):
+        knobs_of(complete, method, common=False)
 
 
 def _defaults() -> Recipe:
@@ -172,17 +186,18 @@ def runs_of(recipe: Recipe) -> list[Recipe]:
     return single
 
 
-def knobs_of(recipe: Recipe, name: str) -> dict[str, Any]:
-    """Knobs for one method: its own subsection, then what is given for all."""
+def knobs_of(recipe: Recipe, name: str, *, common: bool = True) -> dict[str, Any]:
+    """Knobs for one method: its own subsection, then (unless told otherwise) what is given for all."""
     section = recipe["objective"]
     own = section.get(name) or {}
     if not isinstance(own, Mapping):
         raise InputError(f"objective.{name} must hold knobs, not {own!r}")
-    common = {key: value for key, value in section.items() if key != "name" and key not in objectives()}
-    knobs = {**own, **common}
-    if "gamma" in common and "gamma_beta_ratio" in own:
+    shared = {key: value for key, value in section.items() if key != "name" and key not in objectives()}
+    shared = shared if common else {}
+    knobs = {**own, **shared}
+    if "gamma" in shared and "gamma_beta_ratio" in own:
         knobs.pop("gamma_beta_ratio")
-    if "gamma_beta_ratio" in common and "gamma" in own:
+    if "gamma_beta_ratio" in shared and "gamma" in own:
         knobs.pop("gamma")
     objectives()[name].turn(**knobs)  # wrong knobs are wrong before anything is loaded
     return knobs

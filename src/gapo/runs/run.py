@@ -51,6 +51,8 @@ def free_folder(folder: Path, *, resume: bool, given: bool) -> Path:
         if not (folder / "recipe.yaml").is_file():
             raise InputError(f"{folder} holds no run to resume; start it without --resume")
         return folder
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; choose another train.output_dir")
     if not folder.exists() or not any(folder.iterdir()):
         return folder
     if given:
@@ -119,7 +121,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
     with whole_file(folder / "evals.json") as part:
-        part.write_text(json.dumps(evals, indent=2) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
     return RunResult(folder, evals)
 

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from gapo.errors import InputError
 from gapo.model.load import Policy, load_policy, with_lora, without_dropout
 from gapo.training.config import PreferenceConfig
+from gapo.training.dataset import EncodedPairs
 
 logger = logging.getLogger("gapo")
 
@@ -56,3 +57,15 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
         raise InputError("train_sampling_strategy group_by_length is not supported; leave it at random")
     if args.neftune_noise_alpha:
         raise InputError("neftune_noise_alpha is refused: the gap would measure the noise")
+
+
+def refuse_foreign_ids(model: Any, pairs: EncodedPairs | None) -> None:
+    """A tokenizer that knows more tokens than the model belongs to another model."""
+    known = model.get_input_embeddings().num_embeddings
+    for pair in pairs.encoded if pairs is not None else ():
+        largest = max(*pair.prompt, *pair.chosen, *pair.rejected)
+        if largest >= known:
+            raise InputError(
+                f"pair {pair.id} has token {largest}, but the model knows {known}: tokenizer and model do not belong "
+                "together; load both from one place, or resize the model's embeddings"
+            )

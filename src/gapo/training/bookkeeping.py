@@ -45,6 +45,7 @@ class Bookkeeping(TrainerCallback):
         self.monitors = Monitors(logger.warning)
         self.grad_norm = 0.0
         self.ids: list[str] = []
+        self.bar: Any = None
         self._drift: DriftProbe | None = None
         self._since_log: list[dict[str, Any]] = []
         self._clock = time.monotonic()
@@ -67,7 +68,10 @@ class Bookkeeping(TrainerCallback):
             self.monitors.replay(read_steps(self.record.steps_path), state["warnings"], state["said"])
 
     def finish(self) -> None:
+        """After the last step, or after an error: everything on disk, no bar left open."""
         self.record.write_pairs()
+        if self.bar is not None:
+            self.bar.close()
 
     # ---- a step ----
 
@@ -189,7 +193,6 @@ class StepProgress(TrainerCallback):
 
     def __init__(self, books: Bookkeeping) -> None:
         self._books = books
-        self._bar: Any = None
 
     @staticmethod
     def replace_in(trainer: PreferenceTrainer) -> None:
@@ -201,19 +204,18 @@ class StepProgress(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         name = self._books._trainer.objective.name
-        self._bar = tqdm(total=state.max_steps, initial=state.global_step, desc=name, unit="step", dynamic_ncols=True)
+        self._books.bar = tqdm(
+            total=state.max_steps, initial=state.global_step, desc=name, unit="step", dynamic_ncols=True
+        )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         lines = self._books._since_log
         if lines:
-            shown = {"loss": f"{lines[-1]['loss']:.3f}", "accuracy": f"{lines[-1]['accuracy']:.2f}"}
+            shown = {"loss": f"{lines[-1]['loss']:.2f}", "acc": f"{lines[-1]['accuracy']:.2f}"}
             if lines[-1]["gap_mean"] is not None:
-                shown["gap"] = f"{lines[-1]['gap_mean']:.3f}"
-            self._bar.set_postfix(shown, refresh=False)
-        self._bar.update(1)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._bar.close()
+                shown["gap"] = f"{lines[-1]['gap_mean']:.2f}"
+            self._books.bar.set_postfix(shown, refresh=False)
+        self._books.bar.update(1)
 
 
 def _has_pairs(dataset: Any) -> bool:

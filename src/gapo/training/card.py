@@ -67,7 +67,7 @@ def _data(trainer: PreferenceTrainer) -> dict[str, Any]:
         return {"training pairs": "none"}
     marks = [pair.flipped for pair in train.encoded]
     known = [mark for mark in marks if mark is not None]
-    noise = f"{sum(known)} of {len(marks)} labels flipped on purpose" if known else "unknown"
+    noise = f"{sum(known)} of {len(marks)} labels are marked as flipped" if known else "unknown"
     return {"training pairs": len(train), "source": train.pairs.name if train.pairs else "", "label noise": noise}
 
 

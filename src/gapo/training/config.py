@@ -46,13 +46,13 @@ class PreferenceConfig(TrainingArguments):
     reply_prompts: int = field(default=2, metadata={"help": "Prompts answered at each evaluation to spot repetition."})
 
     def __post_init__(self) -> None:
+        if self.deepspeed:
+            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
         super().__post_init__()
         if self.fp16:
             raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
         if self.sam_radius < 0:
             raise InputError(f"sam_radius must be at least 0, not {self.sam_radius}")
-        if self.deepspeed:
-            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
         self.anchor()
         accumulation = self.gradient_accumulation_steps
         if (
@@ -78,7 +78,10 @@ class PreferenceConfig(TrainingArguments):
 
     def chosen_objective(self) -> Objective:
         """The objective with its knobs turned."""
-        knobs = json.loads(self.knobs) if isinstance(self.knobs, str) else dict(self.knobs)
+        try:
+            knobs = json.loads(self.knobs) if isinstance(self.knobs, str) else dict(self.knobs)
+        except (ValueError, TypeError):
+            raise InputError(f"knobs must map names to values, not {self.knobs!r}") from None
         for name, value in (("beta", self.beta), ("gamma", self.gamma)):
             if value is not None and name in knobs:
                 raise InputError(f"{name} is given twice: by name and in knobs")

@@ -17,14 +17,14 @@ from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 
 from gapo.anchor.gap import parameters_in_scope
 from gapo.errors import InputError, TrainingStopped
-from gapo.model.generate import replies
+from gapo.model.generate import padding_id, replies
 from gapo.model.logps import PairLogps
 from gapo.model.perturb import displaced, without_gradients
 from gapo.model.policy import check_logps, pair_logps
 from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch, mismatched
 from gapo.pairs.encode import Encoder
-from gapo.training.admission import longest, policy_of, refuse_what_would_go_wrong
+from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refuse_what_would_go_wrong
 from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
@@ -81,10 +81,12 @@ class PreferenceTrainer(ModelFolderTrainer):
             evaluation = encoded_pairs(eval_dataset, self.encoder, strict=args.strict)
         else:
             evaluation = None
+        for pairs in (train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])):
+            refuse_foreign_ids(model, pairs)
         super().__init__(
             model=model,
             args=args,
-            data_collator=PairCollator(self.pad_id),
+            data_collator=PairCollator(padding_id(tokenizer, model)),
             train_dataset=train,
             eval_dataset=evaluation,
             processing_class=tokenizer,
@@ -101,8 +103,7 @@ class PreferenceTrainer(ModelFolderTrainer):
 
     @property
     def pad_id(self) -> int:
-        tokenizer = self.encoder.tokenizer
-        return int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id)
+        return padding_id(self.encoder.tokenizer, self.model)
 
     # ---- training ----
 
@@ -136,7 +137,9 @@ class PreferenceTrainer(ModelFolderTrainer):
         if resume_from_checkpoint and (finished := self._finished(str(resume_from_checkpoint))) is not None:
             return finished
         try:
-            return super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
+            output = super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
+            self._stop_if_weights_are_broken()
+            return output
         finally:
             self._away.close()
             self.books.finish()
@@ -233,8 +236,14 @@ class PreferenceTrainer(ModelFolderTrainer):
             bad = [self.train_dataset.encoded[int(i)].id for i in rows[~good]]
             ids = ", ".join(bad[:5])
             raise TrainingStopped(
-                f"step {self.state.global_step + 1}: the loss is not finite for {len(bad)} pairs ({ids}); the weights "
-                "were not updated; lower the learning rate, or look at these pairs"
+                f"step {self.state.global_step + 1}: the loss is not finite for {len(bad)} pairs ({ids}); this step's "
+                "update was not made; lower the learning rate, or look at these pairs"
+            )
+
+    def _stop_if_weights_are_broken(self) -> None:
+        if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters() if p.requires_grad):
+            raise TrainingStopped(
+                f"step {self.state.global_step}: the update made weights that are not finite; lower the learning rate"
             )
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:

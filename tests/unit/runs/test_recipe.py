@@ -1,5 +1,7 @@
 """Recipes: names and paths, overrides, defaults, and errors that tell the way out."""
 
+import re
+
 import pytest
 
 from gapo.errors import InputError
@@ -23,6 +25,42 @@ def test_overrides_reach_their_place_with_their_type():
     assert recipe["data"]["limit"] == 12
     assert recipe["model"]["lora"] == {"r": 4}
     assert preference_arguments(runs_of(recipe)[0])["knobs"] == {"beta": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("model.name=null", "model.name must be a name or a path"),
+        ("model.lora=5", "model.lora must be fields"),
+        ("data.limit=abc", "data.limit must be a whole number of at least 1, not 'abc'"),
+        ("data.limit=2.5", "whole number"),
+        ("data.eval_limit=0", "at least 1"),
+        ("data.strict=abc", "true or false"),
+        ("noise.rate=abc", "noise.rate must be a number from 0 to 1"),
+        ("noise.rate=true", "noise.rate must be a number"),
+        ("noise.rate=2", "from 0 to 1"),
+        ("noise.seed=1.5", "whole number"),
+        ("anchor.radius=abc", "anchor.radius must be a number"),
+        ("anchor.batches=2.5", "anchor.batches must be a whole number"),
+        ("anchor.scope=5", "anchor.scope must be a name"),
+        ("train.learning_rate=abc", "train.learning_rate must be a number"),
+        ("train.learning_rate=.nan", "train.learning_rate must be a number"),
+        ("train.max_steps=0", "train.max_steps must be"),
+        ("train.gradient_accumulation_steps=-1", "at least 1"),
+        ("train.per_device_train_batch_size=0", "at least 1"),
+        ("train.weight_decay=abc", "train.weight_decay must be a number"),
+        ("train.use_cpu=abc", "train.use_cpu must be true or false"),
+        ("train.seed=abc", "train.seed must be a whole number"),
+        ("train.output_dir=[a]", "train.output_dir must be a name or a path"),
+        ("objective.name=[]", "one objective, or several different ones"),
+        ("objective.name=[gapo, gapo]", "several different ones"),
+        ("objective.name=[[gapo]]", "unknown objective"),
+        ("objective.dpo.foo=1", "dpo has no knob 'foo'"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(override, words):
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_recipe("mini", [override])
 
 
 def test_words_stay_words():
@@ -86,6 +124,9 @@ def test_other_training_pairs_bring_their_own_evaluation_pairs():
     assert read_recipe("mini", ["data.train=mine.jsonl"])["data"]["eval"] is None
     assert read_recipe("mini", ["data.train=mine.jsonl", "data.eval=lab:test"])["data"]["eval"] == "lab:test"
     assert read_recipe("mini")["data"]["eval"] == "lab:test"
+    assert read_recipe("mini")["noise"]["rate"] == 0.2
+    assert read_recipe("mini", ["data.train=mine.jsonl"])["noise"]["rate"] == 0
+    assert read_recipe("mini", ["data.train=mine.jsonl", "noise.rate=0.3"])["noise"]["rate"] == 0.3
 
 
 def test_several_objectives_make_several_runs_with_their_own_knobs():
