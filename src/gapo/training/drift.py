@@ -12,6 +12,7 @@ from gapo.model.policy import causal_lm, last_hidden
 from gapo.pairs.collate import collate
 from gapo.pairs.encode import EncodedPair
 
+PAIRS_AT_ONCE = 8
 TOP = 256  # tokens of the start model's distribution that are kept apart; the rest counts as one
 
 
@@ -49,8 +50,8 @@ class DriftProbe:
         was_training = model.training
         model.eval()
         try:
-            for pair in self._pairs:
-                batch = collate([pair], self._pad_id).to(device)
+            for first in range(0, len(self._pairs), PAIRS_AT_ONCE):
+                batch = collate(self._pairs[first : first + PAIRS_AT_ONCE], self._pad_id).to(device)
                 hidden = last_hidden(model, batch.input_ids, batch.attention_mask)
                 rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)
                 for chunk in hidden[rows, positions].split(max(1, CHUNK_ENTRIES // head.vocabulary)):
