@@ -134,7 +134,7 @@ def _check_objectives(complete: Recipe, where: str) -> None:
         if str(method) not in objectives():
             raise InputError(f"{where}: unknown objective {method!r}; {did_you_mean(str(method), objectives())}")
     for method in set(complete["objective"]) & set(objectives()):
-        knobs_of(complete, method, common=False)
+        knobs_of(complete, method, shared_too=False)
 
 
 def _defaults() -> Recipe:
@@ -186,14 +186,14 @@ def runs_of(recipe: Recipe) -> list[Recipe]:
     return single
 
 
-def knobs_of(recipe: Recipe, name: str, *, common: bool = True) -> dict[str, Any]:
+def knobs_of(recipe: Recipe, name: str, *, shared_too: bool = True) -> dict[str, Any]:
     """Knobs for one method: its own subsection, then (unless told otherwise) what is given for all."""
     section = recipe["objective"]
     own = section.get(name) or {}
     if not isinstance(own, Mapping):
         raise InputError(f"objective.{name} must hold knobs, not {own!r}")
     shared = {key: value for key, value in section.items() if key != "name" and key not in objectives()}
-    shared = shared if common else {}
+    shared = shared if shared_too else {}
     knobs = {**own, **shared}
     if "gamma" in shared and "gamma_beta_ratio" in own:
         knobs.pop("gamma_beta_ratio")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,11 +15,12 @@ from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 
 from gapo.anchor.gap import parameters_in_scope
-from gapo.errors import InputError, TrainingStopped
+from gapo.errors import InputError
 from gapo.model.generate import padding_id, replies
 from gapo.model.logps import PairLogps
 from gapo.model.perturb import displaced, without_gradients
 from gapo.model.policy import check_logps, pair_logps
+from gapo.model.reference import logps_of
 from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch, mismatched
 from gapo.pairs.encode import Encoder
@@ -28,6 +28,7 @@ from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refu
 from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
+from gapo.training.finite import check_gradient, check_losses, check_weights
 from gapo.training.hub import ModelFolderTrainer
 from gapo.training.metrics import preference_metrics
 from gapo.training.references import References
@@ -138,7 +139,7 @@ class PreferenceTrainer(ModelFolderTrainer):
             return finished
         try:
             output = super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
-            self._stop_if_weights_are_broken()
+            check_weights(self.model, self.state.global_step)
             return output
         finally:
             self._away.close()
@@ -198,7 +199,8 @@ class PreferenceTrainer(ModelFolderTrainer):
 
     def _write_down(self, part: MicroBatch, rows: Tensor, found: Slopes, policy: PairLogps) -> None:
         at = part.policy if part.policy is not None else policy.detach()
-        self._stop_if_not_finite(found.loss, at, rows)
+        ids = [self.train_dataset.encoded[int(i)].id for i in rows]
+        check_losses(found.loss, at, ids, self.state.global_step + 1)
         self.books.add(at, found, part)
 
     def _move_uphill(self, prepared: list[MicroBatch], rows: list[Tensor], pairs: int) -> list[MicroBatch]:
@@ -230,32 +232,12 @@ class PreferenceTrainer(ModelFolderTrainer):
         with self.accelerator.autocast():
             return drift_on_mismatched(self.model, batches, PairLogps.cat(parts).to(device))
 
-    def _stop_if_not_finite(self, loss: Tensor, policy: PairLogps, rows: Tensor) -> None:
-        good = torch.isfinite(loss) & torch.isfinite(policy.chosen) & torch.isfinite(policy.rejected)
-        if not bool(good.all()):
-            bad = [self.train_dataset.encoded[int(i)].id for i in rows[~good]]
-            ids = ", ".join(bad[:5])
-            raise TrainingStopped(
-                f"step {self.state.global_step + 1}: the loss is not finite for {len(bad)} pairs ({ids}); this step's "
-                "update was not made; lower the learning rate, or look at these pairs"
-            )
-
-    def _stop_if_weights_are_broken(self) -> None:
-        if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters() if p.requires_grad):
-            raise TrainingStopped(
-                f"step {self.state.global_step}: the update made weights that are not finite; lower the learning rate"
-            )
-
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
         if norm is None:
             gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
             norm = torch.nn.utils.get_total_norm(gradients)
-        if not math.isfinite(float(norm)):
-            raise TrainingStopped(
-                f"step {self.state.global_step + 1}: the gradient is not finite (pairs {', '.join(self.books.ids[:5])} "
-                "and others of the step); the weights were not updated; lower the learning rate"
-            )
+        check_gradient(float(norm), self.books.ids, self.state.global_step + 1)
         self.books.grad_norm = float(norm)
         return norm
 
@@ -271,18 +253,8 @@ class PreferenceTrainer(ModelFolderTrainer):
     ) -> EvalLoopOutput:
         """Reward accuracy, margin and loss on every pair of the data set."""
         pairs: EncodedPairs = dataloader.dataset
-        was_training = self.model.training
-        self.model.eval()
-        parts = []
         bar = self.books.progress(description)
-        try:
-            with torch.inference_mode():
-                for inputs in bar(dataloader):
-                    with self.accelerator.autocast():
-                        parts.append(pair_logps(self.model, PairBatch.of(self._prepare_inputs(inputs))))
-        finally:
-            self.model.train(was_training)
-        policy = PairLogps.cat(parts).to("cpu")
+        policy = logps_of(self.model, pairs.encoded, self.pad_id, bar, self.accelerator.autocast)
         reference = self.references.of(pairs) if self.objective.reward.relative else None
         metrics = preference_metrics(self.objective, policy, reference)
         predictions = torch.stack([policy.chosen, policy.rejected], dim=1).numpy()
