@@ -5,29 +5,17 @@ import torch
 
 import literal
 import tiny
-from gapo.anchor.engines import AnchorSettings, gradient_norms, length_terms, probe, scaled_to_gap
+from gapo.anchor import AnchorSettings, probe
+from gapo.anchor.engines import choose_engine
 from gapo.anchor.gap import margin_direction, parameters_in_scope
+from gapo.anchor.stand_ins import length_terms, scaled_to_gap
 from gapo.errors import InputError
 from gapo.model.policy import pair_logps
 from gapo.objectives import get_objective
 from gapo.pairs.collate import collate
-from gapo.training.step import StepPlan, micro_batch_loss
+from steps import step_gradient
 
 RADIUS, BETA, GAMMA = 0.05, 2.5, 0.1
-
-
-def step_gradient(model, objective, settings, batches):
-    """The gradient a trainer would hand to the optimiser."""
-    plan = StepPlan(objective, settings)
-    prepared, _ = plan.prepare(model, batches, [torch.arange(len(b)) for b in batches], step=1)
-    pairs = sum(len(batch) for batch in batches)
-    model.zero_grad()
-    total = 0.0
-    for part in prepared:
-        loss, _ = micro_batch_loss(objective, pair_logps(model, part.batch), part, pairs)
-        loss.backward()
-        total += float(loss.detach())
-    return total, [p.grad for p in model.parameters()], prepared
 
 
 def test_gap_weight_and_gradient_are_those_of_the_paper(any_model):
@@ -89,8 +77,7 @@ def test_numerical_gradient_of_the_loss_along_random_directions(llama):
 def test_groups_of_k_micro_batches_have_an_anchor_each(llama):
     pairs = tiny.random_pairs(4)
     batches = [collate(pairs[i : i + 1], tiny.PAD) for i in range(4)]
-    plan = StepPlan(get_objective("gapo"), AnchorSettings(radius=RADIUS, batches=2))
-    prepared, _ = plan.prepare(llama, batches, [torch.tensor([i]) for i in range(4)], step=1)
+    _, _, prepared = step_gradient(llama, get_objective("gapo"), AnchorSettings(radius=RADIUS, batches=2), batches)
     found = torch.cat([part.gap for part in prepared])
     first = literal.gaps(llama, pairs[:2], RADIUS)
     second = literal.gaps(llama, pairs[2:], RADIUS)
@@ -147,9 +134,11 @@ def test_gradnorm_and_length_only_use_stand_ins_with_the_gaps_mean(llama):
     own = [torch.autograd.grad(literal.margin(llama, pair), parameters) for pair in pairs]
     norms = torch.stack([literal.norm(gradient) for gradient in own])
     mean_norm = literal.norm(literal.mean_margin_gradient(llama, pairs))
-    found, direction_norm = gradient_norms(llama, batches, AnchorSettings())
-    assert torch.allclose(found.double(), norms, rtol=1e-6)
-    assert direction_norm == pytest.approx(mean_norm.item(), rel=1e-9)
+    for name in ("two_pass", "bank"):
+        settings = AnchorSettings(engine=name)
+        found = choose_engine(settings, llama, 4).engine(settings).norms(llama, batches)
+        assert torch.allclose(found.geometry.grad_norm, norms, rtol=1e-6)
+        assert found.direction_norm == pytest.approx(mean_norm.item(), rel=1e-9)
     for name, values in (
         ("gradnorm", norms),
         ("length_only", torch.tensor([1 / len(p.chosen) + 1 / len(p.rejected) for p in pairs]).double()),

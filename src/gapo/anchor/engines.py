@@ -1,151 +1,107 @@
-"""Ways to the anchor of a group of batches, one interface: batches in, what the objective needs out."""
+"""Four ways to the same step, and the choice between them.
+
+    two_pass     exact: direction, anchor, then the step's own pass (7F)
+    bank         exact: keeps every pair's gradient, so the step's gradient is a sum; forward at the anchor (4F)
+    first_order  the same bank, and the gap to first order instead of a forward at the anchor; audits itself (3F)
+    streaming    a pair's own share of the gap alone, one gradient at a time; approximate (3F)
+
+F is the cost of one forward over the step's pairs; SimPO takes 3F.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from gapo.anchor.gap import (
-    Direction,
-    anchor_logps,
-    margin_direction,
-    parameters_in_scope,
-    self_check_ratio,
-)
-from gapo.errors import InputError, did_you_mean
-from gapo.model.logps import PairLogps, PerPair
-from gapo.model.perturb import global_norm
-from gapo.model.policy import pair_logps
+from gapo.anchor.banked import Bank, FirstOrder
+from gapo.anchor.engine import Engine
+from gapo.anchor.probe import Probe
+from gapo.anchor.settings import AnchorSettings
+from gapo.anchor.streaming import Streaming
+from gapo.anchor.two_pass import TwoPass
+from gapo.errors import InputError
+from gapo.model.memory import available_memory
+from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
-
-@dataclass(frozen=True)
-class AnchorSettings:
-    """rho; how many micro-batches share an anchor; which parameters move; along whose direction; by which engine."""
-
-    radius: float = 0.05
-    batches: int = 8
-    scope: str = "full"
-    strategy: str = "batch"
-    engine: str = "two_pass"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.radius) and self.radius > 0):
-            raise InputError(f"anchor.radius must be a number greater than 0, not {self.radius}")
-        if self.batches < 1:
-            raise InputError(f"anchor.batches must be at least 1, not {self.batches}")
-        for key, value, known in (("strategy", self.strategy, STRATEGIES), ("engine", self.engine, ENGINES)):
-            if value not in known:
-                raise InputError(f"unknown anchor.{key} {value!r}; {did_you_mean(value, known)}")
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (TwoPass, Bank, FirstOrder, Streaming)}
+SHARE_OF_FREE_MEMORY = 0.5  # that `auto` lets a bank take
 
 
 @dataclass(frozen=True)
-class Probe:
-    """What one stress test of a group of batches found."""
+class Choice:
+    """An engine, the type its bank is kept in (None: the weights' own), and why."""
 
-    policy: PairLogps
-    anchor: PairLogps
-    direction_norm: float
-    moved: float
-    ratio: float | None
+    name: str
+    bank_dtype: torch.dtype | None
+    reason: str
 
-    @property
-    def gap(self) -> PerPair:
-        return self.policy.margin - self.anchor.margin
+    def __str__(self) -> str:
+        kept = " in bf16" if self.bank_dtype is torch.bfloat16 else ""
+        return f"anchor engine {self.name}{kept}: {self.reason}"
 
-
-Engine = Callable[[nn.Module, Sequence[PairBatch], AnchorSettings, int], Probe]
-
-
-def two_pass(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings, step: int) -> Probe:
-    """Exact: one forward and backward for the direction, one forward at the anchor; the step's own pass follows."""
-    return STRATEGIES[settings.strategy](model, batches, settings, step)
+    def engine(self, settings: AnchorSettings, precision: Precision = nullcontext, *, mixed: bool = False) -> Engine:
+        settings = replace(settings, engine=self.name)
+        if self.name in ("bank", "first_order"):
+            return ENGINES[self.name](settings, precision, mixed=mixed, dtype=self.bank_dtype)  # type: ignore[call-arg]
+        return ENGINES[self.name](settings, precision, mixed=mixed)
 
 
-ENGINES: dict[str, Engine] = {"two_pass": two_pass}
+def choose_engine(
+    settings: AnchorSettings,
+    model: nn.Module,
+    pairs: int,
+    *,
+    bank_fits_loss: bool = True,
+    displaced_step: bool = False,
+    free: int | None = None,
+) -> Choice:
+    """The engine asked for, or for `auto` the fastest exact one whose memory is there.
+
+    `pairs` of one optimiser step. `bank_fits_loss`: the loss depends on the margin alone, so its gradient is a sum of
+    margin gradients. `displaced_step`: the step's gradient is taken elsewhere (SAM), where a bank has nothing. `free`
+    bytes; measured if not given.
+    """
+    trained = [p for p in model.parameters() if p.requires_grad]
+    entries = sum(p.numel() for p in trained)
+    own = entries * max((p.element_size() for p in trained), default=4) * pairs
+    half = entries * 2 * pairs
+    if settings.engine != "auto":
+        refused = "SAM takes the step's gradient at other weights" if displaced_step else None
+        if not bank_fits_loss:
+            refused = "the loss depends on more than the margin"
+        if refused and ENGINES[settings.engine].takes_gradient:
+            raise InputError(f"anchor.engine {settings.engine} cannot be used: {refused}; use two_pass or auto")
+        dtype = torch.bfloat16 if settings.bank_dtype == "bf16" else None
+        return Choice(settings.engine, dtype, "asked for")
+    if displaced_step:
+        return Choice("two_pass", None, "SAM takes the step's gradient at other weights than the bank's")
+    if not bank_fits_loss:
+        return Choice("two_pass", None, "the loss depends on more than the margin")
+    free = free if free is not None else available_memory(trained[0].device)
+    # the step's gradient, the direction, and two moments of the optimiser come on top
+    room = SHARE_OF_FREE_MEMORY * (free - 4 * own / pairs)
+    if settings.bank_dtype != "bf16" and own <= room:
+        return Choice("bank", None, f"gradients of {pairs} pairs take {_size(own)}, {_size(free)} are free")
+    if settings.bank_dtype != "fp32" and half <= room:
+        return Choice(
+            "bank", torch.bfloat16, f"gradients of {pairs} pairs take {_size(half)} in bf16, {_size(free)} are free"
+        )
+    least = own if settings.bank_dtype == "fp32" else half
+    return Choice("two_pass", None, f"gradients of {pairs} pairs would take {_size(least)}, {_size(free)} are free")
 
 
 def probe(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings, step: int = 0) -> Probe:
-    """Stress-test the pairs of these batches under one shared anchor."""
-    return ENGINES[settings.engine](model, batches, settings, step)
+    """Stress-test the pairs of these batches outside of training. Every `settings.batches` of them share an anchor."""
+    if settings.engine == "streaming":
+        raise InputError("streaming finds gaps only along with a step's gradient; use another engine to probe")
+    choice = choose_engine(settings, model, sum(len(batch) for batch in batches))
+    return choice.engine(settings).anchors(model, batches, step)
 
 
-def _shared(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings, step: int) -> Probe:
-    """The paper's anchor: every pair along the direction of the group's mean margin."""
-    direction, policy = margin_direction(model, batches, parameters_in_scope(model, settings.scope))
-    return _at(model, batches, direction, PairLogps.cat(policy), settings.radius)
-
-
-def _random(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings, step: int) -> Probe:
-    """A control: every pair along one random direction, new at each step, the same on every machine."""
-    scope = parameters_in_scope(model, settings.scope)
-    generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + step)
-    gradient = tuple(
-        torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p.device, p.dtype) for p in scope
-    )
-    with torch.no_grad():
-        policy = PairLogps.cat([pair_logps(model, batch) for batch in batches])
-    found = _at(model, batches, Direction(scope, gradient, global_norm(gradient)), policy, settings.radius)
-    return Probe(found.policy, found.anchor, found.direction_norm, found.moved, None)  # no slope to check against
-
-
-def _own(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings, step: int) -> Probe:
-    """Instance-wise: each pair along the direction of its own margin."""
-    scope = parameters_in_scope(model, settings.scope)
-    found = []
-    for batch in batches:
-        for i in range(len(batch)):
-            pair = batch.take(i)
-            direction, (alone,) = margin_direction(model, [pair], scope)
-            found.append(_at(model, [pair], direction, alone, settings.radius))
-    norm = sum(f.direction_norm for f in found) / len(found)
-    policy, anchor = PairLogps.cat([f.policy for f in found]), PairLogps.cat([f.anchor for f in found])
-    ratio = self_check_ratio(policy.margin - anchor.margin, norm, settings.radius)
-    return Probe(policy, anchor, norm, sum(f.moved for f in found) / len(found), ratio)
-
-
-def _at(
-    model: nn.Module, batches: Sequence[PairBatch], direction: Direction, policy: PairLogps, radius: float
-) -> Probe:
-    if not (math.isfinite(direction.norm) and direction.norm > 0):  # no direction, no stress: the gap is 0
-        return Probe(policy, policy, direction.norm, 0.0, None)
-    parts, moved = anchor_logps(model, batches, direction, radius)
-    anchor = PairLogps.cat(parts)
-    ratio = self_check_ratio(policy.margin - anchor.margin, direction.norm, radius)
-    return Probe(policy, anchor, direction.norm, moved, ratio)
-
-
-STRATEGIES: dict[str, Engine] = {"batch": _shared, "instance": _own, "random": _random}
-
-
-def gradient_norms(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings) -> tuple[Tensor, float]:
-    """||grad M_i|| of every pair and ||g|| of their mean, one backward a pair."""
-    scope = parameters_in_scope(model, settings.scope)
-    total = [torch.zeros_like(p) for p in scope]
-    norms = []
-    for batch in batches:
-        for i in range(len(batch)):
-            direction, _ = margin_direction(model, [batch.take(i)], scope)
-            norms.append(direction.norm)
-            for running, part in zip(total, direction.gradient, strict=True):
-                running += part
-    return torch.tensor(norms), global_norm(total) / len(norms)
-
-
-def length_terms(policy: PairLogps) -> PerPair:
-    """1/|y_w| + 1/|y_l|."""
-    chosen, rejected = policy.chosen_tokens.to(policy.chosen), policy.rejected_tokens.to(policy.rejected)
-    return 1 / chosen + 1 / rejected
-
-
-def scaled_to_gap(values: Tensor, direction_norm: float, radius: float) -> Tensor:
-    """The values divided by their mean, times rho * ||g||: the mean gap to first order. 0 where there is none."""
-    mean = float(values.cpu().double().mean())
-    if not (math.isfinite(direction_norm) and math.isfinite(mean) and mean > 0):
-        return torch.zeros_like(values)
-    return values * (radius * direction_norm / mean)
+def _size(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

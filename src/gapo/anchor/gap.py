@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -18,8 +19,10 @@ from torch import Tensor, nn
 
 from gapo.errors import InputError
 from gapo.model.logps import PairLogps, PerPair
-from gapo.model.perturb import displaced, global_norm, without_gradients
-from gapo.model.policy import causal_lm, pair_logps
+from gapo.model.passes import backward
+from gapo.model.perturb import global_norm, without_gradients
+from gapo.model.policy import causal_lm
+from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
 
@@ -57,31 +60,18 @@ def parameters_in_scope(model: nn.Module, scope: str = "full") -> tuple[nn.Param
 
 
 def margin_direction(
-    model: nn.Module, batches: Sequence[PairBatch], scope: Sequence[nn.Parameter]
-) -> tuple[Direction, list[PairLogps]]:
+    model: nn.Module, batches: Sequence[PairBatch], scope: Sequence[nn.Parameter], precision: Precision = nullcontext
+) -> tuple[Direction, PairLogps]:
     """g = gradient of the mean margin over all pairs of the batches, and the log-probs met on the way.
 
     `.backward()` and not `autograd.grad`: gradient hooks of data-parallel wrappers see only the former.
     """
     pairs = sum(len(batch) for batch in batches)
     trained = [p for p in model.parameters() if p.requires_grad]
-    logps = []
     with without_gradients(trained):
-        for batch in batches:
-            policy = pair_logps(model, batch)
-            (policy.margin.sum() / pairs).backward()  # type: ignore[no-untyped-call]
-            logps.append(policy.detach())
+        policy = [backward(model, batch, lambda logps, _: logps.margin.sum() / pairs, precision) for batch in batches]
         gradient = tuple(p.grad if p.grad is not None else torch.zeros_like(p) for p in scope)
-    return Direction(tuple(scope), gradient, global_norm(gradient)), logps
-
-
-@torch.no_grad()
-def anchor_logps(
-    model: nn.Module, batches: Sequence[PairBatch], direction: Direction, radius: float
-) -> tuple[list[PairLogps], float]:
-    """Log-probs at the anchor theta - radius * g/||g||, and how far away it really was."""
-    with displaced(direction.parameters, direction.gradient, -radius) as moved:
-        return [pair_logps(model, batch) for batch in batches], moved
+    return Direction(tuple(scope), gradient, global_norm(gradient)), PairLogps.cat(policy)
 
 
 def self_check_ratio(gap: PerPair, norm: float, radius: float) -> float | None:

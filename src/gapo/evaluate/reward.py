@@ -22,9 +22,10 @@ def reward_report(
     reference: PairLogps | None = None,
     progress: Progress = no_progress,
     precision: Precision = nullcontext,
+    shared: bool = False,
 ) -> dict[str, Any]:
     """Accuracy of the objective's own reward with a 95 % interval, and of the plain length-normalised likelihood."""
-    policy = logps_of(model, pairs.encoded, pad_id, progress, precision)
+    policy = logps_of(model, pairs.encoded, pad_id, progress, precision, shared)
     report: dict[str, Any] = preference_metrics(objective, policy, reference)
     report["accuracy_interval"] = list(wilson_interval(report["accuracy"], len(pairs)))
     report["likelihood_accuracy"] = accuracy(policy.margin)

@@ -111,8 +111,19 @@ def held_out_prompts(count: int) -> list[str]:
 
 
 @cache
-def _start() -> LlamaForCausalLM:
-    return load_start()[0]
+def _start() -> tuple[LlamaForCausalLM, PreTrainedTokenizerBase]:
+    return load_start()
+
+
+@cache
+def _start_replies(prompts: int, seed: int) -> tuple[str, ...]:
+    """The start model does not change: several runs in one process ask it once."""
+    return tuple(sample_replies(*_start(), held_out_prompts(prompts), seed))
+
+
+@cache
+def _start_skill() -> float:
+    return skill_kept(*_start())
 
 
 def measure(
@@ -120,9 +131,9 @@ def measure(
 ) -> dict[str, float]:
     """Everything at once, on `prompts` held-out prompts; the start model against itself wins exactly one half."""
     asked = held_out_prompts(prompts)
-    start = _start()
+    start, _ = _start()
     ours = sample_replies(model, tokenizer, asked, seed)
-    theirs = sample_replies(start, tokenizer, asked, seed)
+    theirs = _start_replies(prompts, seed)
     our_quality, their_quality = qualities(asked, ours), qualities(asked, theirs)
     our_length, their_length = ([len(reply.split()) for reply in replies] for replies in (ours, theirs))
     won = wins(our_quality, their_quality)
@@ -132,7 +143,7 @@ def measure(
         "quality": float(our_quality.mean()),
         "start_quality": float(their_quality.mean()),
         "skill_kept": skill_kept(model, tokenizer),
-        "start_skill": skill_kept(start, tokenizer),
+        "start_skill": _start_skill(),
         "drift": kl_drift(model, start, tokenizer, asked, ours),
         "mean_reply_tokens": float(np.mean(our_length)),
     }

@@ -57,6 +57,16 @@ class PairLogps:
     def swapped(self) -> PairLogps:
         return PairLogps(self.rejected, self.chosen, self.rejected_tokens, self.chosen_tokens)
 
+    def lowered(self, gap: PerPair) -> PairLogps:
+        """The same log-probs with every margin lower by its gap, half on either side."""
+        half = gap.to(self.chosen) / 2
+        return PairLogps(
+            self.chosen - half * self.chosen_tokens,
+            self.rejected + half * self.rejected_tokens,
+            self.chosen_tokens,
+            self.rejected_tokens,
+        )
+
     def __getitem__(self, index: slice | Tensor) -> PairLogps:
         return PairLogps(
             self.chosen[index], self.rejected[index], self.chosen_tokens[index], self.rejected_tokens[index]

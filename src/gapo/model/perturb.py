@@ -21,29 +21,33 @@ def global_norm(tensors: Iterable[Tensor]) -> float:
 
 
 @contextmanager
-def displaced(parameters: Sequence[nn.Parameter], direction: Sequence[Tensor], radius: float) -> Iterator[float]:
+def displaced(
+    parameters: Sequence[nn.Parameter], direction: Sequence[Tensor], radius: float, *, consume: bool = False
+) -> Iterator[float]:
     """Move to theta + radius * direction/||direction|| and yield the distance really travelled.
 
-    Home again on exit, bit for bit, also after an error; the random state comes home too. A direction without
-    length (0, inf or NaN) leads nowhere: nothing moves and the distance is 0.
+    The weights there have a storage of their own, and the parameters are pointed to it: home is never written to, so
+    they are home again on exit, bit for bit, also after an error; the random state comes home too. `consume` makes the
+    direction's memory that storage. A direction without length (0, inf or NaN) leads nowhere: nothing moves and the
+    distance is 0.
     """
     length = global_norm(direction)
     if not (math.isfinite(length) and length > 0) or radius == 0:
         with _same_random_state():
             yield 0.0
         return
-    home = [parameter.detach().clone() for parameter in parameters]
+    home = [parameter.data for parameter in parameters]
     try:
         with torch.no_grad():
-            for parameter, along in zip(parameters, direction, strict=True):
-                parameter.add_(along.to(parameter.dtype), alpha=radius / length)
-            moved = global_norm(p.detach() - h for p, h in zip(parameters, home, strict=True))
+            for parameter, start, along in zip(parameters, home, direction, strict=True):
+                along = along.to(start.dtype)
+                parameter.data = torch.add(start, along, alpha=radius / length, out=along if consume else None)
+            moved = global_norm(p.data - start for p, start in zip(parameters, home, strict=True))
         with _same_random_state():
             yield moved
     finally:
-        with torch.no_grad():
-            for parameter, start in zip(parameters, home, strict=True):
-                parameter.copy_(start)  # a copy, not a subtraction: floats do not subtract back
+        for parameter, start in zip(parameters, home, strict=True):
+            parameter.data = start
 
 
 @contextmanager

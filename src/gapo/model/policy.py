@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gapo.errors import InputError
-from gapo.model.head import head_of
+from gapo.model.attention import shared_attention
+from gapo.model.head import Head, head_of
 from gapo.model.logps import PairLogps
 from gapo.pairs.collate import PairBatch
 
@@ -20,24 +23,67 @@ def causal_lm(model: nn.Module) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
 
 
-def last_hidden(model: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-    """Hidden states after the final norm, before the head."""
+def backbone_of(model: nn.Module) -> Any:
+    """The part of the model that ends in its last hidden state."""
     inner = causal_lm(model)
-    backbone = getattr(inner, str(inner.base_model_prefix))
-    output = backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+    return getattr(inner, str(inner.base_model_prefix))
+
+
+def last_hidden(model: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    """Hidden states of plain rows after the final norm, before the head."""
+    output = backbone_of(model)(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+    return output.last_hidden_state  # type: ignore[no-any-return]
+
+
+def batch_hidden(model: nn.Module, batch: PairBatch) -> Tensor:
+    """Hidden states of a batch, whichever its layout."""
+    if not batch.shared:
+        return last_hidden(model, batch.input_ids, batch.attention_mask)
+    backbone = backbone_of(model)
+    with shared_attention(backbone, batch) as inputs:
+        output = backbone(input_ids=batch.input_ids, use_cache=False, **inputs)
     return output.last_hidden_state  # type: ignore[no-any-return]
 
 
 def pair_logps(model: nn.Module, batch: PairBatch) -> PairLogps:
     """Summed log-probs of the response tokens of every pair in the batch."""
-    hidden = last_hidden(model, batch.input_ids, batch.attention_mask)
-    # the token at position t is predicted from the hidden state at t - 1
-    rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)
-    token_logps = head_of(causal_lm(model)).token_logps(hidden[rows, positions], batch.input_ids[rows, positions + 1])
-    sums = token_logps.new_zeros(len(batch.input_ids)).index_add(0, rows, token_logps)
-    counts = batch.response_mask.sum(1)
+    head = head_of(causal_lm(model))
+    with _sparse_embedding(model, head):
+        hidden = batch_hidden(model, batch)
+    rows, positions, ids, owners = batch.response_tokens()
+    predicting = hidden.flatten(0, 1).index_select(0, rows * hidden.shape[1] + positions)
+    token_logps = head.token_logps(predicting, ids)
     n = len(batch)
+    sums = token_logps.new_zeros(2 * n).index_add(0, owners, token_logps)
+    counts = torch.bincount(owners, minlength=2 * n)
     return PairLogps(sums[:n], sums[n:], counts[:n], counts[n:])
+
+
+@contextmanager
+def _sparse_embedding(model: nn.Module, head: Head) -> Iterator[None]:
+    """A tied embedding's gradient as the few rows it has, added to the head's dense one: no second zero tensor.
+
+    Only where that sum is certain to be dense: one weight for both, trained, through `head.fused`; a wrapper that
+    hooks gradients, and devices other than the CPU (where this was measured), are left alone.
+    """
+    embedding = causal_lm(model).get_input_embeddings()
+    tied = (
+        isinstance(embedding, nn.Embedding)
+        and embedding.weight is getattr(head.layer, "weight", None)
+        and embedding.weight.requires_grad
+        and embedding.weight.device.type == "cpu"
+        and not embedding.sparse
+        and not embedding.scale_grad_by_freq
+    )
+    hooked = hasattr(model, "module") or (torch.distributed.is_available() and torch.distributed.is_initialized())
+    if hooked or not (tied and head.fused and torch.is_grad_enabled()):
+        yield
+        return
+    embedding.sparse = True
+    try:
+        yield
+    finally:
+        embedding.sparse = False
 
 
 @torch.no_grad()

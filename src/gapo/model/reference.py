@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from gapo.model.logps import PairLogps
 from gapo.model.policy import causal_lm, pair_logps
-from gapo.pairs.collate import collate
+from gapo.pairs.collate import collate, length_groups, row_width
 from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder, whole_file
 
@@ -23,6 +23,11 @@ BATCH_TOKENS = {"cpu": 1024}  # padded tokens in one forward: small enough for a
 BATCH_TOKENS_ELSEWHERE = 16384
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
 Precision = Callable[[], AbstractContextManager[object]]
+
+
+def batch_tokens(device: torch.device) -> int:
+    """Padded tokens that one forward without gradient should have on this device."""
+    return BATCH_TOKENS.get(device.type, BATCH_TOKENS_ELSEWHERE)
 
 
 def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
@@ -35,6 +40,7 @@ def logps_of(
     pad_id: int,
     progress: Progress = no_progress,
     precision: Precision = nullcontext,
+    shared: bool = False,
 ) -> PairLogps:
     """Log-probs of every pair, in the order given, on the CPU. Each forward runs inside a `precision()` of its own."""
     device = next(model.parameters()).device
@@ -44,8 +50,9 @@ def logps_of(
     model.eval()
     try:
         with torch.inference_mode():
-            for indices in progress(list(_batches(pairs, BATCH_TOKENS.get(device.type, BATCH_TOKENS_ELSEWHERE)))):
-                batch = collate([pairs[i] for i in indices], pad_id).to(device)
+            widths = [row_width(pair, shared) for pair in pairs]
+            for indices in progress(list(length_groups(widths, 1 if shared else 2, batch_tokens(device)))):
+                batch = collate([pairs[i] for i in indices], pad_id, shared).to(device)
                 with precision():
                     parts.append(pair_logps(model, batch))
                 order += indices
@@ -55,19 +62,6 @@ def logps_of(
     back = torch.argsort(torch.tensor(order))
     fields = (joined.chosen, joined.rejected, joined.chosen_tokens, joined.rejected_tokens)
     return PairLogps(*(field.cpu()[back].clone() for field in fields))  # clones are ordinary tensors again
-
-
-def _batches(pairs: Sequence[EncodedPair], tokens: int) -> Iterator[list[int]]:
-    """Indices of pairs of like length, at most so many padded tokens together."""
-    width = [len(p.prompt) + max(len(p.chosen), len(p.rejected)) for p in pairs]
-    batch: list[int] = []
-    for i in sorted(range(len(pairs)), key=lambda i: width[i]):
-        if batch and 2 * (len(batch) + 1) * width[i] > tokens:  # sorted: this one is the widest
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
 
 
 def start_model(model: nn.Module) -> AbstractContextManager[object]:
@@ -84,15 +78,19 @@ def reference_logps(
     progress: Progress = no_progress,
     precision: Precision = nullcontext,
     precision_name: str = "",
+    shared: bool = False,
 ) -> PairLogps:
-    """Log-probs under this model, computed once: the same weights, ids and precision are read from the cache."""
+    """Log-probs under this model, computed once: the same weights, ids and precision are read from the cache.
+
+    `shared` says how they are computed, not what they are, so it is no part of the cache's key.
+    """
     with start_model(model):
         if not cache:
-            return logps_of(model, pairs, pad_id, progress, precision)
+            return logps_of(model, pairs, pad_id, progress, precision, shared)
         path = cache_folder("reference", f"{_key(model, pairs, precision_name)}.safetensors")
         found = _read(path, len(pairs))
         if found is None:
-            found = logps_of(model, pairs, pad_id, progress, precision)
+            found = logps_of(model, pairs, pad_id, progress, precision, shared)
             try:
                 _write(path, found)
             except OSError as error:  # a cache is a help, not a need

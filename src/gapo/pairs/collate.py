@@ -1,10 +1,10 @@
-"""Encoded pairs become one rectangular batch: two rows a pair, all chosen rows first."""
+"""Encoded pairs become one rectangular batch: two rows a pair, or one row in which both responses share the prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -13,54 +13,139 @@ from torch import Tensor
 from gapo.pairs.encode import EncodedPair
 
 Rows = Int[Tensor, "rows tokens"]
+PADDING, PROMPT, CHOSEN, REJECTED = -1, 0, 1, 2
+
+
+class ResponseTokens(NamedTuple):
+    """For every response token: its row, where the hidden state that predicts it is, its id, and whose it is."""
+
+    rows: Int[Tensor, " responses"]
+    positions: Int[Tensor, " responses"]
+    ids: Int[Tensor, " responses"]
+    owners: Int[Tensor, " responses"]  # pair for the chosen response, pair + n for the rejected one
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Rows `0..n-1` are prompt and chosen response, rows `n..2n-1` prompt and rejected response, padded right."""
+    """Token ids and, for each, which part of its pair it is: padding -1, prompt 0, chosen 1, rejected 2.
+
+    Two rows a pair: rows `0..n-1` are prompt and chosen response, rows `n..2n-1` prompt and rejected response.
+    Shared: row `i` is prompt, chosen, rejected. Padding is on the right.
+    """
 
     input_ids: Rows
-    attention_mask: Rows
-    response_mask: Bool[Tensor, "rows tokens"]
+    segments: Rows
+    shared: bool = False
 
     def __len__(self) -> int:
-        return len(self.input_ids) // 2
+        return len(self.input_ids) // self.rows_per_pair
+
+    @property
+    def rows_per_pair(self) -> int:
+        return 1 if self.shared else 2
+
+    @property
+    def attention_mask(self) -> Rows:
+        """1 on tokens, 0 on padding."""
+        return (self.segments != PADDING).long()
+
+    @property
+    def response_mask(self) -> Bool[Tensor, "rows tokens"]:
+        return self.segments > PROMPT
+
+    @property
+    def position_ids(self) -> Rows:
+        """Where each token stands in its own sequence: a rejected response follows its prompt. Padding stands at 0."""
+        positions = torch.arange(self.segments.shape[1], device=self.segments.device).expand_as(self.segments)
+        if self.shared:
+            chosen = (self.segments == CHOSEN).sum(1, keepdim=True)
+            positions = positions - chosen * (self.segments == REJECTED)
+        return positions.masked_fill(self.segments == PADDING, 0)
 
     @property
     def tokens(self) -> int:
         """Tokens that are not padding."""
-        return int(self.attention_mask.sum())
+        return int((self.segments != PADDING).sum())
+
+    def response_tokens(self) -> ResponseTokens:
+        """A token is predicted from the one before it, the first of each response from the last of the prompt."""
+        rows, at = self.response_mask.nonzero(as_tuple=True)
+        kinds = self.segments[rows, at]
+        positions = at - 1
+        if self.shared:
+            after_chosen = (kinds == REJECTED) & (self.segments[rows, positions] == CHOSEN)
+            last_of_prompt = (self.segments == PROMPT).sum(1) - 1
+            positions = torch.where(after_chosen, last_of_prompt[rows], positions)
+        n = len(self)
+        return ResponseTokens(rows, positions, self.input_ids[rows, at], rows % n + n * (kinds - CHOSEN))
 
     def to(self, device: torch.device | str) -> PairBatch:
-        return PairBatch(self.input_ids.to(device), self.attention_mask.to(device), self.response_mask.to(device))
+        return PairBatch(self.input_ids.to(device), self.segments.to(device), self.shared)
 
     def take(self, pair: int) -> PairBatch:
         """One pair as a batch of its own, without the padding it does not need."""
-        rows = torch.tensor([pair, pair + len(self)], device=self.input_ids.device)
-        width = int(self.attention_mask[rows].sum(1).max())
-        return PairBatch(
-            self.input_ids[rows, :width], self.attention_mask[rows, :width], self.response_mask[rows, :width]
-        )
+        return self.of_pairs([pair])
+
+    def chunks(self, tokens: int) -> list[tuple[Int[Tensor, " pairs"], PairBatch]]:
+        """The batch cut into pairs of like length, at most `tokens` padded tokens each, with the pairs' indices."""
+        groups = length_groups(self._widths().tolist(), self.rows_per_pair, tokens)
+        return [(torch.tensor(group, device=self.input_ids.device), self.of_pairs(group)) for group in groups]
+
+    def _widths(self) -> Int[Tensor, " pairs"]:
+        """The length of each pair's longest row."""
+        return (self.segments != PADDING).sum(1).view(self.rows_per_pair, -1).amax(0)
+
+    def of_pairs(self, pairs: Sequence[int]) -> PairBatch:
+        """Some pairs as a batch of their own, without the padding they do not need."""
+        chosen = torch.tensor(pairs, device=self.input_ids.device)
+        rows = chosen if self.shared else torch.cat([chosen, chosen + len(self)])
+        width = int((self.segments[rows] != PADDING).sum(1).max())
+        return PairBatch(self.input_ids[rows, :width], self.segments[rows, :width], self.shared)
 
     @staticmethod
     def of(inputs: Mapping[str, Any]) -> PairBatch:
-        """The batch inside a trainer's inputs."""
-        return PairBatch(**{field.name: inputs[field.name] for field in fields(PairBatch)})
+        """The batch inside a trainer's inputs, which hold tensors only: a row with both responses tells the layout."""
+        segments = inputs["segments"]
+        both = (segments == CHOSEN).any(1) & (segments == REJECTED).any(1)
+        return PairBatch(inputs["input_ids"], segments, bool(both.any()))
 
 
-def collate(pairs: Sequence[EncodedPair], pad_id: int) -> PairBatch:
+def length_groups(widths: Sequence[int], rows: int, tokens: int) -> Iterator[list[int]]:
+    """Indices of pairs of like length: a group has at least one pair, and several take at most `tokens` padded."""
+    group: list[int] = []
+    for i in sorted(range(len(widths)), key=lambda i: widths[i]):
+        if group and rows * (len(group) + 1) * widths[i] > tokens:  # sorted: this one is the widest
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
+def row_width(pair: EncodedPair, shared: bool) -> int:
+    """Tokens in the longest row of a pair."""
+    responses = (len(pair.chosen), len(pair.rejected))
+    return len(pair.prompt) + (sum(responses) if shared else max(responses))
+
+
+def collate(pairs: Sequence[EncodedPair], pad_id: int, shared: bool = False) -> PairBatch:
     """Pad right to the longest row."""
-    rows = [(pair.prompt, pair.chosen) for pair in pairs] + [(pair.prompt, pair.rejected) for pair in pairs]
-    width = max(len(prompt) + len(response) for prompt, response in rows)
+    if shared:
+        rows = [[(p.prompt, PROMPT), (p.chosen, CHOSEN), (p.rejected, REJECTED)] for p in pairs]
+    else:
+        rows = [[(p.prompt, PROMPT), (p.chosen, CHOSEN)] for p in pairs]
+        rows += [[(p.prompt, PROMPT), (p.rejected, REJECTED)] for p in pairs]
+    width = max(row_width(pair, shared) for pair in pairs)
     input_ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
-    attention_mask = torch.zeros((len(rows), width), dtype=torch.long)
-    response_mask = torch.zeros((len(rows), width), dtype=torch.bool)
-    for i, (prompt, response) in enumerate(rows):
-        end = len(prompt) + len(response)
-        input_ids[i, :end] = torch.tensor(prompt + response)
-        attention_mask[i, :end] = 1
-        response_mask[i, len(prompt) : end] = True
-    return PairBatch(input_ids, attention_mask, response_mask)
+    segments = torch.full((len(rows), width), PADDING, dtype=torch.long)
+    for i, parts in enumerate(rows):
+        start = 0
+        for ids, kind in parts:
+            end = start + len(ids)
+            input_ids[i, start:end] = torch.tensor(ids)
+            segments[i, start:end] = kind
+            start = end
+    return PairBatch(input_ids, segments, shared)
 
 
 def mismatched(pairs: Sequence[EncodedPair], max_length: int | None = None) -> list[EncodedPair]:

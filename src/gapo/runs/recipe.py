@@ -20,7 +20,7 @@ from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
 
-_ANCHOR = ("radius", "batches", "scope", "strategy", "engine")
+_ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype")
 _WORDS = ("name", "train", "eval", "output_dir", "revision")
 _ENCODING = ("template", "max_length", "max_prompt_length", "strict")
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
@@ -143,7 +143,14 @@ def _defaults() -> Recipe:
         "data": {"train": "lab", "eval": None, "eval_fraction": 0.0, "limit": None, "eval_limit": None},
         "noise": {"kind": "random", "rate": 0.0, "seed": 0},
         "objective": {"name": "gapo"},
-        "anchor": {"radius": 0.05, "batches": 8, "scope": "full", "strategy": "batch", "engine": "two_pass"},
+        "anchor": {
+            "radius": 0.05,
+            "batches": 8,
+            "scope": "full",
+            "strategy": "batch",
+            "engine": "auto",
+            "bank_dtype": "auto",
+        },
         "train": {"output_dir": None, "seed": 0},
     }
 

@@ -93,6 +93,9 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     if resume:
         _refuse_another_recipe(folder, recipe)
     trainer = _trainer(recipe, say)
+    say(trainer.layout.reason)
+    if trainer.engine_choice is not None:
+        say(str(trainer.engine_choice))
     _write_inputs(folder, recipe, command)
     before, first_replies = _measured(trainer, "before")
     start = time.monotonic()
@@ -112,6 +115,8 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "measures": _lab_measures(recipe, trainer),
         "seconds": seconds,
         "steps": trainer.state.global_step,
+        "layout": trainer.layout.reason,
+        "engine": str(trainer.engine_choice) if trainer.engine_choice is not None else None,
         "seed": trainer.args.seed,
         "noise": {**recipe["noise"], "flipped": sum(map(bool, flips)), "of": len(flips)},
         "replies": [
@@ -151,7 +156,8 @@ def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], 
     reference = trainer.references.of(pairs) if objective.reward.relative else None
     bar = trainer.books.progress(f"evaluation {moment}")
     precision = trainer.accelerator.autocast
-    report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision)
+    shared = trainer.layout.shared
+    report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared)
     return report, trainer.replies([pair.prompt for pair in _shown(trainer)])
 
 

@@ -17,15 +17,17 @@ from tqdm.auto import tqdm
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from gapo.anchor.probe import GEOMETRY_COLUMNS, Geometry
 from gapo.errors import InputError
 from gapo.model.logps import PairLogps
 from gapo.objectives import Slopes
 from gapo.storage import whole_file
 from gapo.training.drift import DriftProbe
 from gapo.training.metrics import accuracy
+from gapo.training.moments import RunningMoments
 from gapo.training.monitors import Monitors
 from gapo.training.record import RunRecord, read_steps
-from gapo.training.step import AnchorReport, MicroBatch, RunningMoments
+from gapo.training.step import AnchorReport, MicroBatch
 
 if TYPE_CHECKING:
     from gapo.training.dataset import EncodedPairs
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("gapo")
 STATE_FILE = "gapo.json"
 LOGGED = ["margin", "gap_mean", "weight_mean", "self_check_ratio", "chosen_logp", "rejected_logp", "accuracy", "drift"]
+LOGGED += ["audit_correlation", "audit_cosine"]
 
 
 class Bookkeeping(TrainerCallback):
@@ -63,6 +66,8 @@ class Bookkeeping(TrainerCallback):
             step = json.loads(Path(checkpoint, "trainer_state.json").read_text())["global_step"]
             state = json.loads(Path(checkpoint, STATE_FILE).read_text())
             trainer.plan = replace(trainer.plan, moments=RunningMoments(**state["moments"]))
+            if trainer.plan.engine is not None:
+                trainer.plan.engine.load_state(state.get("engine", {}))
         self.record.start(after_step=step)
         if checkpoint:
             self.monitors.replay(read_steps(self.record.steps_path), state["warnings"], state["said"])
@@ -105,6 +110,7 @@ class Bookkeeping(TrainerCallback):
                 "chosen_logp": policy.chosen,
                 "rejected_logp": policy.rejected,
                 "gain": gain,
+                **{name: _column(part.geometry, name, nothing) for name in GEOMETRY_COLUMNS},
             }
         )
 
@@ -146,6 +152,8 @@ class Bookkeeping(TrainerCallback):
             "self_check_ratio": report.ratio if report else None,
             "direction_norm": report.direction_norm if report else None,
             "moved": report.moved if report else None,
+            "audit_correlation": report.audit_correlation if report else None,
+            "audit_cosine": report.audit_cosine if report else None,
             "chosen_logp": float((columns["chosen_logp"] / columns["chosen_tokens"]).double().mean()),
             "rejected_logp": float((columns["rejected_logp"] / columns["rejected_tokens"]).double().mean()),
             "accuracy": accuracy(columns["gain"]),
@@ -160,7 +168,9 @@ class Bookkeeping(TrainerCallback):
     def write_state(self, folder: Path) -> None:
         """What a resumed run needs beyond Trainer's own checkpoint."""
         self.record.write_pairs()
+        engine = self._trainer.plan.engine
         content = {"moments": asdict(self._trainer.plan.moments), **self.monitors.state()}
+        content["engine"] = engine.state() if engine is not None else {}
         with whole_file(folder / STATE_FILE) as part:
             part.write_text(json.dumps(content))
 
@@ -216,6 +226,10 @@ class StepProgress(TrainerCallback):
                 shown["gap"] = f"{lines[-1]['gap_mean']:.2f}"
             self._books.bar.set_postfix(shown, refresh=False)
         self._books.bar.update(1)
+
+
+def _column(geometry: Geometry | None, name: str, nothing: Tensor) -> Tensor:
+    return getattr(geometry, name).to(nothing.device, torch.float64) if geometry is not None else nothing
 
 
 def _has_pairs(dataset: Any) -> bool:

@@ -34,8 +34,18 @@ class PreferenceConfig(TrainingArguments):
     anchor_batches: int = field(default=8, metadata={"help": "K: micro-batches that share an anchor."})
     anchor_scope: str = field(default="full", metadata={"help": "full, lm_head, or a regex on parameter names."})
     anchor_strategy: str = field(default="batch", metadata={"help": "batch, instance or random."})
-    anchor_engine: str = field(default="two_pass", metadata={"help": "How the anchor is computed."})
+    anchor_engine: str = field(
+        default="auto", metadata={"help": "auto (an exact one), two_pass, bank, first_order or streaming."}
+    )
+    anchor_bank_dtype: str = field(default="auto", metadata={"help": "auto, fp32 or bf16: how a bank keeps gradients."})
     sam_radius: float = field(default=0.0, metadata={"help": "Take the gradient at theta + rho*g/||g|| (SAM); 0: off."})
+
+    precision: str = field(
+        default="fp32", metadata={"help": "fp32, or mixed: bf16 wherever a gradient is computed, fp32 for the gap."}
+    )
+    shared_prefix: str = field(
+        default="auto", metadata={"help": "auto, on or off: one row a pair, its prompt computed once."}
+    )
 
     max_length: int = field(default=2048, metadata={"help": "Tokens of prompt and response together."})
     max_prompt_length: int | None = field(default=None, metadata={"help": "A longer prompt leaves its pair out."})
@@ -48,6 +58,12 @@ class PreferenceConfig(TrainingArguments):
     def __post_init__(self) -> None:
         if self.deepspeed:
             raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
+        for key, known in (("precision", ("fp32", "mixed")), ("shared_prefix", ("auto", "on", "off"))):
+            if (value := getattr(self, key)) not in known:
+                raise InputError(f"{key} must be one of {', '.join(known)}, not {value!r}")
+        if self.bf16:
+            self.precision = "mixed"
+        self.bf16 = self.precision == "mixed"
         super().__post_init__()
         if self.fp16:
             raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
@@ -73,6 +89,7 @@ class PreferenceConfig(TrainingArguments):
             scope=self.anchor_scope,
             strategy=self.anchor_strategy,
             engine=self.anchor_engine,
+            bank_dtype=self.anchor_bank_dtype,
             seed=self.seed,
         )
 

@@ -56,12 +56,12 @@ class PairCollator:
     """Items of `EncodedPairs` become the inputs of one forward."""
 
     pad_id: int
+    shared: bool = False
 
     def __call__(self, items: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        batch = collate([item["pair"] for item in items], self.pad_id)
+        batch = collate([item["pair"] for item in items], self.pad_id, self.shared)
         return {
             "input_ids": batch.input_ids,
-            "attention_mask": batch.attention_mask,
-            "response_mask": batch.response_mask,
+            "segments": batch.segments,
             "index": torch.tensor([item["index"] for item in items]),
         }

@@ -11,6 +11,7 @@ WINDOW = 10  # steps compared at either end of the run so far
 FALL = 0.1  # nats a token that count as falling
 COLLAPSE = 1.0  # nats a token that count as collapse
 RATIO_RANGE = (0.8, 1.25)
+LEAST_AGREEMENT = 0.99  # cosine of an approximate step's gradient with the exact one
 
 
 class Monitors:
@@ -73,6 +74,13 @@ class Monitors:
                 "ratio",
                 f"step {line['step']}: mean gap / (radius * gradient norm) is {ratio:.2f}, outside [{low}, {high}]: "
                 "the gap is not the slope's; near 0 or 2 look for low precision, otherwise lower the radius",
+            )
+        cosine = line.get("audit_cosine")
+        if cosine is not None and not cosine >= LEAST_AGREEMENT:
+            self.say(
+                "audit",
+                f"step {line['step']}: the gradient with first-order gaps has cosine {cosine:.3f} with the exact one, "
+                f"below {LEAST_AGREEMENT}: choose anchor.engine bank or two_pass, or lower beta or the radius",
             )
         norm = line.get("direction_norm")
         if norm is not None and not (math.isfinite(norm) and norm > 0):

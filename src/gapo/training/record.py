@@ -34,6 +34,10 @@ PAIR_SCHEMA = pa.schema(
         ("chosen_logp", pa.float64()),
         ("rejected_logp", pa.float64()),
         ("flipped", pa.bool_()),
+        ("grad_norm", pa.float64()),
+        ("alignment", pa.float64()),
+        ("gap_self", pa.float64()),
+        ("gap_others", pa.float64()),
     ]
 )
 WRITE_EVERY = 5.0  # seconds
@@ -53,7 +57,7 @@ class RunRecord:
         self._tables = []
         if after_step:
             if self.pairs_path.is_file():
-                table = pq.read_table(self.pairs_path, schema=PAIR_SCHEMA)
+                table = pq.read_table(self.pairs_path, schema=PAIR_SCHEMA)  # columns of later versions become null
                 self._tables = [table.filter(pc.less_equal(table["step"], after_step))]
             kept = [line for line in read_steps(self.steps_path) if line["step"] <= after_step]
         else:

@@ -7,51 +7,33 @@ drift, alpha-DPO's statistics) is computed here over the whole step. The result 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from gapo.anchor.engines import AnchorSettings, Probe, gradient_norms, length_terms, probe, scaled_to_gap
-from gapo.anchor.gap import margin_direction, parameters_in_scope
+from gapo.anchor.engine import Engine
+from gapo.anchor.forwards import correlation
+from gapo.anchor.probe import Geometry, Probe
+from gapo.anchor.stand_ins import length_terms, scaled_to_gap
 from gapo.model.logps import PairLogps
-from gapo.model.policy import pair_logps
-from gapo.objectives import Moments, Objective, Slopes, slopes
+from gapo.model.passes import Backward, backward, forward
+from gapo.model.reference import Precision
+from gapo.objectives import Objective, Slopes, slopes
 from gapo.pairs.collate import PairBatch
-
-
-@dataclass
-class RunningMoments:
-    """Mean and std of a stream with exponential forgetting, corrected for the cold start."""
-
-    decay: float = 0.9
-    first: float = 0.0
-    second: float = 0.0
-    updates: int = 0
-
-    def update(self, values: Tensor) -> Moments:
-        values = values.cpu().double()
-        self.first = self.decay * self.first + (1 - self.decay) * float(values.mean())
-        self.second = self.decay * self.second + (1 - self.decay) * float(values.square().mean())
-        self.updates += 1
-        return self.moments
-
-    @property
-    def moments(self) -> Moments:
-        if not self.updates:
-            return Moments(0.0, 0.0)
-        seen = 1 - self.decay**self.updates
-        mean = self.first / seen
-        return Moments(mean, max(self.second / seen - mean**2, 0.0) ** 0.5)
+from gapo.training.moments import RunningMoments
 
 
 @dataclass(frozen=True)
 class AnchorReport:
-    """What the anchors of one step were like."""
+    """What the anchors of one step were like, and how an engine that audits itself did."""
 
     ratio: float | None
     direction_norm: float
     moved: float
+    audit_correlation: float | None = None  # of the engine's gaps with the exact ones
+    audit_cosine: float | None = None  # of the step's gradient by either
 
 
 @dataclass(frozen=True)
@@ -63,6 +45,30 @@ class MicroBatch:
     known: Slopes | None = None
     policy: PairLogps | None = None  # the log-probs `known` was taken at
     gap: Tensor | None = None
+    geometry: Geometry | None = None
+
+    def chunk(self, places: Tensor) -> tuple[dict[str, object], Slopes | None]:
+        """What the loss of these pairs needs, or what is known of it."""
+        if self.known is not None:
+            return {}, self.known[places.to(self.known.loss.device)]
+        return {name: _at(value, places) for name, value in self.needs.items()}, None
+
+
+@dataclass(frozen=True)
+class PreparedStep:
+    """The micro-batches of a step; the step's gradient too where the engine has it already."""
+
+    parts: list[MicroBatch]
+    report: AnchorReport | None = None
+    gradient: list[Tensor] | None = None
+
+    def give_gradient(self, model: nn.Module) -> bool:
+        """Put the step's gradient where the optimiser looks for it, if it is known; whether it is."""
+        if self.gradient is not None:
+            trained = (p for p in model.parameters() if p.requires_grad)
+            for parameter, gradient in zip(trained, self.gradient, strict=True):
+                parameter.grad = gradient
+        return self.gradient is not None
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,10 @@ class StepPlan:
     """Turns the micro-batches of a step into ones whose loss can be computed one at a time."""
 
     objective: Objective
-    anchor: AnchorSettings
+    engine: Engine | None = None
     reference: PairLogps | None = None
     moments: RunningMoments = field(default_factory=RunningMoments)
+    precision: Precision = nullcontext
 
     @property
     def spans_the_step(self) -> bool:
@@ -86,7 +93,7 @@ class StepPlan:
         rows: Sequence[Tensor],
         step: int,
         kl: Tensor | None = None,
-    ) -> tuple[list[MicroBatch], AnchorReport | None]:
+    ) -> PreparedStep:
         """`rows` are the positions of each batch's pairs in the data set."""
         needs: list[dict[str, object]] = [{} for _ in batches]
         if self.reference is not None:
@@ -95,98 +102,121 @@ class StepPlan:
         if kl is not None:
             for need in needs:
                 need["kl"] = kl
-        report = None
-        policy: PairLogps | None = None
-        if self.objective.anchored:
-            policy, report = self._anchors(model, batches, needs, step)
         if not self.spans_the_step:
-            return [MicroBatch(batch, need) for batch, need in zip(batches, needs, strict=True)], None
-        if policy is None:
-            with torch.no_grad():
-                policy = PairLogps.cat([pair_logps(model, batch) for batch in batches])
+            return PreparedStep([MicroBatch(batch, need) for batch, need in zip(batches, needs, strict=True)])
+        probe = self._probed(model, batches, needs, step) if self.objective.anchored else None
+        policy = probe.policy if probe is not None else forward(model, batches, self.precision)
         if "moments" in self.objective.needs:
             reference = PairLogps.cat([need["reference"] for need in needs])  # type: ignore[misc]
             moments = self.moments.update(policy.margin - reference.margin)
             for need in needs:
                 need["moments"] = moments
-        return self._taken_together(batches, needs, policy), report
+        found = slopes(self.objective, policy, **_joined(needs))
+        parts = _handed_back(batches, needs, policy, found, probe.geometry if probe is not None else None)
+        if probe is None:
+            return PreparedStep(parts)
+        gradient = probe.bank.weighted(-found.weight / len(policy)) if probe.bank is not None else probe.gradient
+        return PreparedStep(parts, self._report(probe, found, _joined(needs)), gradient)
 
     def again(self, model: nn.Module, prepared: Sequence[MicroBatch]) -> list[MicroBatch]:
         """The same step at other parameters (SAM): anchors and statistics stay, the loss is taken anew."""
         if not self.spans_the_step:
             return list(prepared)
         batches, needs = [part.batch for part in prepared], [part.needs for part in prepared]
-        with torch.no_grad():
-            policy = PairLogps.cat([pair_logps(model, batch) for batch in batches])
-        return self._taken_together(batches, needs, policy)
+        policy = forward(model, batches, self.precision)
+        return _handed_back(batches, needs, policy, slopes(self.objective, policy, **_joined(needs)), None)
 
-    def _taken_together(
-        self, batches: Sequence[PairBatch], needs: Sequence[dict[str, object]], policy: PairLogps
-    ) -> list[MicroBatch]:
-        found = slopes(self.objective, policy, **_joined(needs))
-        prepared, start = [], 0
-        for batch, need in zip(batches, needs, strict=True):
-            part = slice(start, start + len(batch))
-            own = policy[part]
-            anchor = need.get("anchor")
-            gap = own.margin - anchor.margin if isinstance(anchor, PairLogps) else _stand_in(need)
-            prepared.append(MicroBatch(batch, need, found[part], own, gap))
-            start += len(batch)
-        return prepared
-
-    def _anchors(
+    def _probed(
         self, model: nn.Module, batches: Sequence[PairBatch], needs: Sequence[dict[str, object]], step: int
-    ) -> tuple[PairLogps, AnchorReport]:
-        """One anchor (or stand-in) for each group of K micro-batches."""
-        policies, reports = [], []
-        for start in range(0, len(batches), self.anchor.batches):
-            group = slice(start, start + self.anchor.batches)
-            if "anchor" in self.objective.needs:
-                found = probe(model, batches[group], self.anchor, step)
-                _hand_out(needs[group], batches[group], "anchor", found.anchor)
-            else:
-                found = self._stand_ins(model, batches[group], needs[group])
-            policies.append(found.policy)
-            reports.append(found)
-        ratios = [found.ratio for found in reports if found.ratio is not None]
-        report = AnchorReport(
-            ratio=sum(ratios) / len(ratios) if ratios else None,
-            direction_norm=sum(found.direction_norm for found in reports) / len(reports),
-            moved=sum(found.moved for found in reports) / len(reports),
-        )
-        return PairLogps.cat(policies), report
+    ) -> Probe:
+        """An anchor (or its stand-in) for each group of micro-batches, written into the needs."""
+        assert self.engine is not None
+        if "anchor" in self.objective.needs:
+            known = _joined(needs)
 
-    def _stand_ins(self, model: nn.Module, batches: Sequence[PairBatch], needs: Sequence[dict[str, object]]) -> Probe:
-        """gradnorm and length_only: per-pair values with the mean the gap would have, and no anchor at all."""
+            def weigh(places: slice, policy: PairLogps, anchor: PairLogps) -> Tensor:
+                own = {name: _at(value, places) for name, value in known.items()}
+                return -slopes(self.objective, policy, anchor=anchor, **own).weight / pairs
+
+            pairs = sum(len(batch) for batch in batches)
+            probe = self.engine.anchors(model, batches, step, weigh)
+            _hand_out(needs, batches, "anchor", probe.anchor)
+            return probe
         if "gradient_norm" in self.objective.needs:
-            values, norm = gradient_norms(model, batches, self.anchor)
-            with torch.no_grad():
-                policy = PairLogps.cat([pair_logps(model, batch) for batch in batches])
-            values, name = values.to(policy.chosen), "gradient_norm"
+            probe, name = self.engine.norms(model, batches), "gradient_norm"
+            assert probe.geometry is not None
+            values = probe.geometry.grad_norm.to(probe.policy.chosen)
         else:
-            direction, parts = margin_direction(model, batches, parameters_in_scope(model, self.anchor.scope))
-            policy, norm = PairLogps.cat(parts), direction.norm
-            values, name = length_terms(policy), "length_term"
-        _hand_out(needs, batches, name, scaled_to_gap(values, norm, self.anchor.radius))
-        return Probe(policy, policy, norm, 0.0, None)
+            probe, name = self.engine.directions(model, batches), "length_term"
+            values = length_terms(probe.policy)
+        radius = self.engine.settings.radius
+        scaled = [
+            scaled_to_gap(values[places], group.direction_norm, radius)
+            for (places, _), group in zip(self.engine.groups(batches), probe.groups, strict=True)
+        ]
+        _hand_out(needs, batches, name, torch.cat(scaled))
+        return probe
+
+    def _report(self, probe: Probe, found: Slopes, needs: dict[str, object]) -> AnchorReport:
+        agreement = cosine = None
+        if probe.estimate is not None and probe.bank is not None:
+            agreement = correlation(probe.gap, probe.policy.margin - probe.estimate.margin)
+            estimated = slopes(self.objective, probe.policy, **{**needs, "anchor": probe.estimate})
+            cosine = probe.bank.cosine(found.weight, estimated.weight)
+        return AnchorReport(probe.ratio, probe.direction_norm, probe.moved, agreement, cosine)
 
 
-def micro_batch_loss(objective: Objective, policy: PairLogps, part: MicroBatch, pairs: int) -> tuple[Tensor, Slopes]:
-    """The micro-batch's share of the mean loss over the step's `pairs`, with the step's exact gradient.
+def micro_batch_backward(
+    model: nn.Module,
+    objective: Objective,
+    part: MicroBatch,
+    pairs: int,
+    precision: Precision = nullcontext,
+    run: Backward = Tensor.backward,
+) -> tuple[Slopes, PairLogps]:
+    """Backward of what the micro-batch adds to the mean loss over the step's `pairs`; its losses and log-probs.
 
-    Value and gradient apart: the slopes say how the loss moves with each log-prob, `policy` how those move with theta.
+    The slopes say how the loss moves with each log-prob, the model how those move with theta.
     """
-    found = part.known if part.known is not None else slopes(objective, policy, **part.needs)
-    carrier = (found.chosen * policy.chosen + found.rejected * policy.rejected).sum() / pairs
-    return found.loss.sum() / pairs + (carrier - carrier.detach()), found
+    found: list[Slopes] = []
+    order: list[Tensor] = []
+
+    def share(policy: PairLogps, places: Tensor) -> Tensor:
+        needs, known = part.chunk(places)
+        found.append(known if known is not None else slopes(objective, policy, **needs))
+        order.append(places)
+        return (found[-1].chosen * policy.chosen + found[-1].rejected * policy.rejected).sum() / pairs
+
+    policy = backward(model, part.batch, share, precision, run)
+    return Slopes.cat(found)[torch.argsort(torch.cat(order)).to(policy.chosen.device)], policy
 
 
-@torch.no_grad()
-def drift_on_mismatched(model: nn.Module, batches: Sequence[PairBatch], reference: PairLogps) -> Tensor:
-    """KTO's z = max(0, mean (policy - reference) log-prob of responses that answer another prompt)."""
-    policy = PairLogps.cat([pair_logps(model, batch) for batch in batches])
-    gain = (policy.chosen - reference.chosen) + (policy.rejected - reference.rejected)
-    return (gain.mean() / 2).clamp(min=0)
+def _handed_back(
+    batches: Sequence[PairBatch],
+    needs: Sequence[dict[str, object]],
+    policy: PairLogps,
+    found: Slopes,
+    geometry: Geometry | None,
+) -> list[MicroBatch]:
+    """What was taken over the whole step, cut into its micro-batches."""
+    prepared, start = [], 0
+    for batch, need in zip(batches, needs, strict=True):
+        part = slice(start, start + len(batch))
+        own = policy[part]
+        anchor = need.get("anchor")
+        gap = own.margin - anchor.margin if isinstance(anchor, PairLogps) else _stand_in(need)
+        prepared.append(MicroBatch(batch, need, found[part], own, gap, geometry[part] if geometry else None))
+        start += len(batch)
+    return prepared
+
+
+def _at(value: object, places: slice | Tensor) -> object:
+    """What is given for each pair at these places; what is one for all as it is."""
+    if isinstance(value, PairLogps):
+        return value[places.to(value.chosen.device) if isinstance(places, Tensor) else places]
+    if isinstance(value, Tensor) and value.dim():
+        return value[places.to(value.device) if isinstance(places, Tensor) else places]
+    return value
 
 
 def _stand_in(need: dict[str, object]) -> Tensor | None:

@@ -18,11 +18,12 @@ from gapo.anchor.gap import parameters_in_scope
 from gapo.errors import InputError
 from gapo.model.generate import padding_id, replies
 from gapo.model.logps import PairLogps
+from gapo.model.memory import keep_freed_memory
 from gapo.model.perturb import displaced, without_gradients
-from gapo.model.policy import check_logps, pair_logps
+from gapo.model.policy import check_logps
 from gapo.model.reference import logps_of
 from gapo.objectives import Objective, Slopes
-from gapo.pairs.collate import PairBatch, mismatched
+from gapo.pairs.collate import PairBatch
 from gapo.pairs.encode import Encoder
 from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refuse_what_would_go_wrong
 from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
@@ -31,8 +32,10 @@ from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
 from gapo.training.finite import check_gradient, check_losses, check_weights
 from gapo.training.hub import ModelFolderTrainer
 from gapo.training.metrics import preference_metrics
+from gapo.training.other_replies import OtherReplies
 from gapo.training.references import References
-from gapo.training.step import MicroBatch, StepPlan, drift_on_mismatched, micro_batch_loss
+from gapo.training.speed import engine_choice_for, engine_for, layout_for
+from gapo.training.step import MicroBatch, StepPlan, micro_batch_backward
 
 
 class PreferenceTrainer(ModelFolderTrainer):
@@ -70,6 +73,7 @@ class PreferenceTrainer(ModelFolderTrainer):
         policy = policy_of(model, processing_class, peft_config)
         model, tokenizer = policy.model, policy.tokenizer
         refuse_what_would_go_wrong(model, args)
+        keep_freed_memory()
         check_logps(model)
         self.objective = args.chosen_objective()
         if self.objective.anchored:
@@ -84,10 +88,12 @@ class PreferenceTrainer(ModelFolderTrainer):
             evaluation = None
         for pairs in (train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])):
             refuse_foreign_ids(model, pairs)
+        pad_id = padding_id(tokenizer, model)
+        self.layout = layout_for(model, pad_id, args.shared_prefix, train, evaluation)
         super().__init__(
             model=model,
             args=args,
-            data_collator=PairCollator(padding_id(tokenizer, model)),
+            data_collator=PairCollator(pad_id, self.layout.shared),
             train_dataset=train,
             eval_dataset=evaluation,
             processing_class=tokenizer,
@@ -95,12 +101,14 @@ class PreferenceTrainer(ModelFolderTrainer):
             **trainer_options,
         )
         self.loss_is_scaled_for_ga = True  # every micro-batch divides by the pairs of the whole step
+        self.engine_choice = engine_choice_for(self)
         self.references = References(self, ref_model)
         self.books = Bookkeeping(self)
         self.add_callback(self.books)
         StepProgress.replace_in(self)
-        self._other_replies: EncodedPairs | None = None  # KTO's
+        self._other_replies: OtherReplies | None = None  # KTO's
         self._away = ExitStack()  # SAM: open while the parameters are not at home
+        self._weights = model.num_parameters(exclude_embeddings=True)
 
     @property
     def pad_id(self) -> int:
@@ -122,8 +130,9 @@ class PreferenceTrainer(ModelFolderTrainer):
         needs = set(self.objective.needs)
         self.plan = StepPlan(
             self.objective,
-            self.args.anchor(),
+            engine_for(self),
             self.references.of(self.train_dataset) if "reference" in needs else None,
+            precision=self.accelerator.autocast,
         )
         if self.objective.reward.relative:  # while the model is still the start model
             sets = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
@@ -131,9 +140,7 @@ class PreferenceTrainer(ModelFolderTrainer):
                 if pairs is not None:
                     self.references.of(pairs)
         if "kl" in needs and self._other_replies is None:
-            self._other_replies = EncodedPairs(mismatched(self.train_dataset.encoded, self.encoder.max_length))
-        if self._other_replies is not None:
-            self.references.of(self._other_replies)
+            self._other_replies = OtherReplies(self)
         self.books.begin(str(resume_from_checkpoint) if resume_from_checkpoint else None)
         if resume_from_checkpoint and (finished := self._finished(str(resume_from_checkpoint))) is not None:
             return finished
@@ -143,6 +150,8 @@ class PreferenceTrainer(ModelFolderTrainer):
             return output
         finally:
             self._away.close()
+            if self.plan.engine is not None:
+                self.plan.engine.release()
             self.books.finish()
 
     def _finished(self, checkpoint: str) -> TrainOutput | None:
@@ -169,36 +178,41 @@ class PreferenceTrainer(ModelFolderTrainer):
         batches = [PairBatch.of(self._prepare_inputs(sample)) for sample in samples]
         rows = [sample["index"] for sample in samples]
         step = self.state.global_step + 1
-        prepared, report = self.plan.prepare(self.model, batches, rows, step, self._kl(rows))
-        pairs = sum(len(batch) for batch in batches)
-        self.books.new_step(rows, report, sum(batch.tokens for batch in batches))
+        kl = self._other_replies.drift(rows) if self._other_replies is not None else None
+        prepared = self.plan.prepare(self.model, batches, rows, step, kl)
+        parts, pairs = prepared.parts, sum(len(batch) for batch in batches)
+        self.books.new_step(rows, prepared.report, sum(batch.tokens for batch in batches))
         if self.args.sam_radius > 0:
-            prepared = self._move_uphill(prepared, rows, pairs)
+            parts = self._move_uphill(parts, rows, pairs)
+        known = prepared.give_gradient(self.model)
         micro = [
-            {"index": row, "input_ids": part.batch.input_ids, "micro_batch": part}
-            for row, part in zip(rows, prepared, strict=True)
+            {"index": row, "input_ids": part.batch.input_ids, "micro_batch": part, "gradient_known": known}
+            for row, part in zip(rows, parts, strict=True)
         ]
         return micro, pairs
 
-    def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        """The micro-batch's share of the step's mean loss."""
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        """Gradient of the micro-batch's share of the step's mean loss, a chunk of pairs at a time."""
         part: MicroBatch = inputs["micro_batch"]
         pairs = int(num_items_in_batch) if num_items_in_batch is not None else len(part.batch)
-        loss, found, policy = self._loss(model, part, pairs)
+        if inputs["gradient_known"]:  # the engine has taken it with the anchor
+            assert part.known is not None
+            assert part.policy is not None
+            self._write_down(part, inputs["index"], part.known, part.policy)
+            return part.known.loss.sum() / pairs
+        model.train()
+        if callable(switch := getattr(self.optimizer, "train", None)):
+            switch()  # schedule-free optimisers have two modes
+        found, policy = self._backward(part, pairs, self.accelerator.backward)
         if not self.args.sam_radius:  # SAM has written the step down at home
             self._write_down(part, inputs["index"], found, policy)
-        return (loss, {"policy": policy}) if return_outputs else loss
+        return found.loss.sum() / pairs
 
-    def _loss(self, model: nn.Module, part: MicroBatch, pairs: int) -> tuple[Tensor, Slopes, PairLogps]:
-        with self.accelerator.autocast():
-            policy = pair_logps(model, part.batch)
-        loss, found = micro_batch_loss(self.objective, policy, part, pairs)
-        return loss, found, policy
+    def _backward(self, part: MicroBatch, pairs: int, run: Any = Tensor.backward) -> tuple[Slopes, PairLogps]:
+        return micro_batch_backward(self.model, self.objective, part, pairs, self.accelerator.autocast, run)
 
     def _write_down(self, part: MicroBatch, rows: Tensor, found: Slopes, policy: PairLogps) -> None:
-        at = part.policy if part.policy is not None else policy.detach()
+        at = part.policy if part.policy is not None else policy
         ids = [self.train_dataset.encoded[int(i)].id for i in rows]
         check_losses(found.loss, at, ids, self.state.global_step + 1)
         self.books.add(at, found, part)
@@ -208,9 +222,7 @@ class PreferenceTrainer(ModelFolderTrainer):
         trained = [p for p in self.model.parameters() if p.requires_grad]
         with without_gradients(trained):
             for part, row in zip(prepared, rows, strict=True):
-                loss, found, policy = self._loss(self.model, part, pairs)
-                self._write_down(part, row, found, policy)
-                loss.backward()
+                self._write_down(part, row, *self._backward(part, pairs))
             uphill = [p.grad if p.grad is not None else torch.zeros_like(p) for p in trained]
         self._away.enter_context(displaced(trained, uphill, self.args.sam_radius))
         return self.plan.again(self.model, prepared)
@@ -218,19 +230,6 @@ class PreferenceTrainer(ModelFolderTrainer):
     def come_home(self) -> None:
         """End SAM's displacement: the gradient is known, the optimiser moves theta itself."""
         self._away.close()
-
-    def _kl(self, rows: list[Tensor]) -> Tensor | None:
-        if self._other_replies is None:
-            return None
-        device = self.args.device
-        reference = self.references.of(self._other_replies)
-        batches, parts = [], []
-        for row in rows:
-            inputs = self.data_collator([self._other_replies[int(i)] for i in row])
-            batches.append(PairBatch.of({k: v.to(device) for k, v in inputs.items()}))
-            parts.append(reference[row.cpu()])
-        with self.accelerator.autocast():
-            return drift_on_mismatched(self.model, batches, PairLogps.cat(parts).to(device))
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
@@ -254,7 +253,9 @@ class PreferenceTrainer(ModelFolderTrainer):
         """Reward accuracy, margin and loss on every pair of the data set."""
         pairs: EncodedPairs = dataloader.dataset
         bar = self.books.progress(description)
-        policy = logps_of(self.model, pairs.encoded, self.pad_id, bar, self.accelerator.autocast)
+        policy = logps_of(
+            self.model, pairs.encoded, self.pad_id, bar, self.accelerator.autocast, shared=self.layout.shared
+        )
         reference = self.references.of(pairs) if self.objective.reward.relative else None
         metrics = preference_metrics(self.objective, policy, reference)
         predictions = torch.stack([policy.chosen, policy.rejected], dim=1).numpy()
@@ -283,7 +284,7 @@ class PreferenceTrainer(ModelFolderTrainer):
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         tokens = inputs["input_ids"].numel() if "input_ids" in inputs else 0
-        return int(6 * tokens * self.model.num_parameters(exclude_embeddings=True))
+        return int(6 * tokens * self._weights)
 
     def _get_output_dir(self, trial: Any = None) -> str:
         """Checkpoints have a folder of their own in the run directory."""

@@ -16,12 +16,13 @@ def own_cache(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_length_sorted_batches_give_the_same_numbers_in_the_same_order(llama, monkeypatch):
+@pytest.mark.parametrize("shared", [False, True])
+def test_length_sorted_batches_give_the_same_numbers_in_the_same_order(llama, monkeypatch, shared):
     pairs = tiny.random_pairs(9)
     whole = pair_logps(llama, collate(pairs, tiny.PAD))
     for size in (10_000, 60, 1):
         monkeypatch.setitem(reference_module.BATCH_TOKENS, "cpu", size)
-        found = logps_of(llama, pairs, tiny.PAD)
+        found = logps_of(llama, pairs, tiny.PAD, shared=shared)
         assert torch.allclose(found.chosen, whole.chosen, atol=1e-10)
         assert torch.allclose(found.rejected, whole.rejected, atol=1e-10)
         assert torch.equal(found.chosen_tokens, whole.chosen_tokens)
@@ -34,6 +35,13 @@ def test_the_second_time_nothing_is_computed(llama, monkeypatch):
     monkeypatch.setattr(reference_module, "logps_of", lambda *_: pytest.fail("computed again"))
     again = reference_logps(llama, pairs, tiny.PAD)
     assert torch.equal(first.chosen, again.chosen)
+
+
+def test_the_layout_is_no_part_of_the_key(llama, own_cache):
+    pairs = tiny.random_pairs(4)
+    first = reference_logps(llama, pairs, tiny.PAD)
+    assert torch.equal(reference_logps(llama, pairs, tiny.PAD, shared=True).chosen, first.chosen)
+    assert len(list((own_cache / "reference").iterdir())) == 1
 
 
 def test_other_weights_or_other_pairs_are_other_entries(llama, own_cache):

@@ -1,4 +1,4 @@
-"""Two rows a pair, all chosen rows first, padded on the right."""
+"""Two rows a pair, all chosen rows first, or one row with both responses; padded on the right."""
 
 import pytest
 import torch
@@ -34,19 +34,47 @@ def test_a_padding_id_that_is_also_a_token_is_told_apart_by_the_masks():
     assert batch.response_mask.int().tolist() == [[0, 0, 1, 1], [0, 0, 1, 0]]
 
 
+def test_segments_say_what_each_token_is(batch):
+    assert batch.segments.tolist() == [[0, 0, 0, 1, 1], [0, 1, -1, -1, -1], [0, 0, 0, 2, -1], [0, 2, 2, 2, 2]]
+    assert not batch.shared
+
+
+def test_a_shared_row_is_prompt_chosen_rejected_and_its_positions_restart_after_the_prompt():
+    batch = collate(PAIRS, pad_id=0, shared=True)
+    assert batch.input_ids.tolist() == [[5, 6, 7, 8, 9, 10], [11, 12, 13, 14, 15, 16]]
+    assert batch.segments.tolist() == [[0, 0, 0, 1, 1, 2], [0, 1, 2, 2, 2, 2]]
+    assert batch.position_ids.tolist() == [[0, 1, 2, 3, 4, 3], [0, 1, 1, 2, 3, 4]]
+    assert len(batch) == 2
+    assert batch.tokens == 12
+
+
+def test_padding_of_a_shared_row_stands_at_position_zero():
+    batch = collate([PAIRS[0], EncodedPair("c", [5], [6], [7])], pad_id=0, shared=True)
+    assert batch.position_ids[1].tolist() == [0, 1, 1, 0, 0, 0]
+
+
+def test_the_first_rejected_token_is_predicted_from_the_last_of_the_prompt():
+    rows, positions, ids, owners = collate(PAIRS, pad_id=0, shared=True).response_tokens()
+    assert rows.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert positions.tolist() == [2, 3, 2, 0, 0, 2, 3, 4]
+    assert ids.tolist() == [8, 9, 10, 12, 13, 14, 15, 16]
+    assert owners.tolist() == [0, 0, 2, 1, 3, 3, 3, 3]
+
+
 def test_length_is_in_pairs_and_tokens_leave_out_padding(batch):
     assert len(batch) == 2
     assert batch.tokens == 5 + 2 + 4 + 5
 
 
-def test_one_pair_is_taken_without_the_padding_it_does_not_need():
+@pytest.mark.parametrize("shared", [False, True])
+def test_one_pair_is_taken_without_the_padding_it_does_not_need(shared):
     pairs = tiny.random_pairs(6, seed=3)
-    batch = collate(pairs, tiny.PAD)
+    batch = collate(pairs, tiny.PAD, shared)
     for i, pair in enumerate(pairs):
-        alone, expected = batch.take(i), collate([pair], tiny.PAD)
+        alone, expected = batch.take(i), collate([pair], tiny.PAD, shared)
         assert torch.equal(alone.input_ids, expected.input_ids)
-        assert torch.equal(alone.attention_mask, expected.attention_mask)
-        assert torch.equal(alone.response_mask, expected.response_mask)
+        assert torch.equal(alone.segments, expected.segments)
+        assert alone.shared is shared
 
 
 def test_a_batch_is_found_among_a_trainers_other_inputs(batch):

@@ -12,7 +12,7 @@ from gapo.model.perturb import displaced
 from gapo.training import drift as drift_module
 from gapo.training.drift import DriftProbe
 from gapo.training.metrics import accuracy, wilson_interval
-from gapo.training.step import RunningMoments
+from gapo.training.moments import RunningMoments
 
 
 def test_a_tie_counts_half():

@@ -1,0 +1,159 @@
+"""The gradient bank: G_i, the gradient of every pair's margin, kept for one step.
+
+Everything a step needs of gradients is then a sum over it: the direction g = mean G_i, the norms and dot products of
+the diagnostics, and the step's own gradient sum_i c_i * G_i. Sums run over blocks of columns that fit in a cache, in
+fp32 (float64 for float64 weights) whatever the bank's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+BLOCK_ENTRIES = {"cpu": 2**19}  # 2 MB in fp32: stays in a processor's cache
+BLOCK_ENTRIES_ELSEWHERE = 2**24
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Over some pairs and some parameters: g = mean G_i, ||g||, and for each pair ||G_i|| and G_i . g."""
+
+    gradient: tuple[Tensor, ...]
+    norm: float
+    norms: Tensor
+    dots: Tensor
+
+
+class GradientBank:
+    """One row of gradient a pair, one table a parameter. Tables are kept from step to step."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter], dtype: torch.dtype | None = None) -> None:
+        """`dtype` None keeps each gradient in its parameter's own type."""
+        self.parameters = tuple(parameters)
+        self._dtype = dtype
+        self._tables: list[Tensor] = []
+        self._pairs = 0
+
+    def __len__(self) -> int:
+        return self._pairs
+
+    def reserve(self, pairs: int) -> None:
+        """Room for so many pairs."""
+        if not self._tables or len(self._tables[0]) < pairs:
+            self.release()
+            self._tables = [
+                torch.empty(pairs, p.numel(), dtype=self._dtype or p.dtype, device=p.device) for p in self.parameters
+            ]
+        self._pairs = pairs
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self._tables, self._pairs = [], 0
+
+    @contextmanager
+    def catching(self) -> Iterator[list[int]]:
+        """Inside, the gradient of each backward goes to the row named in the list given out, and leaves `.grad` empty.
+
+        A hook on each parameter moves its gradient as soon as it is whole: one pair's gradient never stands in full
+        beside the bank.
+        """
+        row = [0]
+        caught: list[set[int]] = [set() for _ in self.parameters]
+        tables = {p: (table, rows) for p, table, rows in zip(self.parameters, self._tables, caught, strict=True)}
+
+        def catch(parameter: Tensor) -> None:
+            table, rows = tables[parameter]  # type: ignore[index]
+            table[row[0]] = parameter.grad.flatten()  # type: ignore[union-attr]
+            rows.add(row[0])
+            parameter.grad = None
+
+        hooks = [p.register_post_accumulate_grad_hook(catch) for p in self.parameters]  # type: ignore[no-untyped-call]
+        try:
+            yield row
+        finally:
+            for hook in hooks:
+                hook.remove()
+        for table, rows in zip(self._tables, caught, strict=True):
+            for missing in set(range(self._pairs)) - rows:  # the margin does not depend on this parameter
+                table[missing] = 0
+
+    def put(self, rows: Tensor, gradients: Sequence[Tensor]) -> None:
+        """Store the gradients of several pairs, one `[pairs, *shape]` tensor a parameter."""
+        for table, part in zip(self._tables, gradients, strict=True):
+            table[rows] = part.reshape(len(rows), -1).to(table.dtype)
+
+    def sums(self, pairs: slice, scope: Sequence[nn.Parameter]) -> Sums:
+        """One pass: g, its norm, every norm and dot product over the parameters in scope."""
+        count = len(range(*pairs.indices(self._pairs)))
+        squares = torch.zeros(count, dtype=torch.float64)
+        dots = torch.zeros(count, dtype=torch.float64)
+        total = 0.0
+        gradient = []
+        for k in self._places(scope):
+            mean = self._empty_like(k)
+            for columns, block in self._blocks(k, pairs):
+                mean[columns] = block.mean(0)
+                dots += (block @ mean[columns]).cpu()
+                squares += torch.linalg.vector_norm(block, dim=1).cpu().double() ** 2
+            total += float(torch.linalg.vector_norm(mean)) ** 2
+            gradient.append(mean.view(self.parameters[k].shape))
+        return Sums(tuple(gradient), total**0.5, squares.sqrt(), dots)
+
+    def own(self, pair: int, scope: Sequence[nn.Parameter]) -> tuple[Tensor, ...]:
+        """A copy of one pair's G_i."""
+        rows = ((k, self._tables[k][pair].to(self._exact(k), copy=True)) for k in self._places(scope))
+        return tuple(row.view(self.parameters[k].shape) for k, row in rows)
+
+    def along(self, direction: Sequence[Tensor], pairs: slice, scope: Sequence[nn.Parameter]) -> Tensor:
+        """G_i . direction for every pair."""
+        dots = torch.zeros(len(range(*pairs.indices(self._pairs))), dtype=torch.float64)
+        for k, part in zip(self._places(scope), direction, strict=True):
+            flat = part.reshape(-1).to(self._exact(k))
+            for columns, block in self._blocks(k, pairs):
+                dots += (block @ flat[columns]).cpu()
+        return dots
+
+    def weighted(self, coefficients: Tensor) -> list[Tensor]:
+        """sum_i c_i * G_i for every parameter: the step's gradient."""
+        gradient = []
+        for k, parameter in enumerate(self.parameters):
+            total = self._empty_like(k)
+            weights = coefficients.to(total)
+            for columns, block in self._blocks(k, slice(None)):
+                total[columns] = weights @ block
+            gradient.append(total.view(parameter.shape).to(parameter.dtype))
+        return gradient
+
+    def cosine(self, one: Tensor, other: Tensor) -> float:
+        """The cosine between two weighted sums, without keeping either."""
+        gram = torch.zeros(2, 2, dtype=torch.float64)
+        both = torch.stack([one.double(), other.double()])
+        for k in range(len(self.parameters)):
+            weights = both.to(self._tables[k].device, self._exact(k))
+            for _, block in self._blocks(k, slice(None)):
+                sums = weights @ block
+                gram += (sums @ sums.T).cpu()
+        length = float((gram[0, 0] * gram[1, 1]).sqrt())
+        return float(gram[0, 1]) / length if length > 0 else float("nan")
+
+    def _places(self, scope: Sequence[nn.Parameter]) -> list[int]:
+        place = {id(p): k for k, p in enumerate(self.parameters)}
+        return [place[id(p)] for p in scope]
+
+    def _blocks(self, k: int, pairs: slice) -> Iterator[tuple[slice, Tensor]]:
+        table = self._tables[k][: self._pairs][pairs]
+        entries = BLOCK_ENTRIES.get(table.device.type, BLOCK_ENTRIES_ELSEWHERE)
+        width = max(1, entries // max(1, len(table)))
+        for start in range(0, table.shape[1], width):
+            columns = slice(start, start + width)
+            yield columns, table[:, columns].to(self._exact(k))
+
+    def _exact(self, k: int) -> torch.dtype:
+        return torch.promote_types(self._tables[k].dtype, torch.float32)
+
+    def _empty_like(self, k: int) -> Tensor:
+        return torch.empty(self._tables[k].shape[1], dtype=self._exact(k), device=self._tables[k].device)

@@ -1,0 +1,116 @@
+"""What the engines share: groups of micro-batches, the forward at an anchor, random directions, state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gapo.anchor.forwards import AUDIT_EVERY, GapForwards
+from gapo.anchor.gap import Direction, parameters_in_scope, self_check_ratio
+from gapo.anchor.probe import Found, GroupFinding, Probe
+from gapo.anchor.settings import AnchorSettings
+from gapo.model.logps import PairLogps
+from gapo.model.perturb import global_norm
+from gapo.model.reference import Precision
+from gapo.pairs.collate import PairBatch
+
+Weigh = Callable[[slice, PairLogps, PairLogps], Tensor]
+"""Places in the step, log-probs there and at the anchor -> each pair's coefficient in the step's gradient."""
+
+
+class Engine:
+    """Micro-batches of one optimiser step in, a Probe out. What outlives a step is in `state()`, for checkpoints."""
+
+    name: ClassVar[str]
+    takes_gradient: ClassVar[bool] = False  # the step's gradient comes with the probe, no pass of its own follows
+
+    def __init__(self, settings: AnchorSettings, precision: Precision = nullcontext, *, mixed: bool = False) -> None:
+        self.settings = settings
+        self.precision = precision
+        self.forwards = GapForwards(precision, mixed)
+
+    def anchors(
+        self, model: nn.Module, batches: Sequence[PairBatch], step: int = 0, weigh: Weigh | None = None
+    ) -> Probe:
+        """Stress-test the pairs of a step; every `settings.batches` micro-batches share an anchor."""
+        raise NotImplementedError
+
+    def norms(self, model: nn.Module, batches: Sequence[PairBatch]) -> Probe:
+        """No anchor, but the geometry: what gradnorm weighs by."""
+        raise NotImplementedError
+
+    def directions(self, model: nn.Module, batches: Sequence[PairBatch]) -> Probe:
+        """No anchor, but each group's ||g||: what length_only is scaled by."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        return {"safe": self.forwards.safe}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.forwards.safe = bool(state.get("safe", False))
+
+    def release(self) -> None:
+        """Give back memory kept between steps."""
+
+    def scope(self, model: nn.Module) -> tuple[nn.Parameter, ...]:
+        return parameters_in_scope(model, self.settings.scope)
+
+    def groups(self, batches: Sequence[PairBatch]) -> Iterator[tuple[slice, Sequence[PairBatch]]]:
+        """The places of each group's pairs in the step, and its micro-batches."""
+        start = 0
+        for first in range(0, len(batches), self.settings.batches):
+            group = batches[first : first + self.settings.batches]
+            end = start + sum(len(batch) for batch in group)
+            yield slice(start, end), group
+            start = end
+
+    def at_anchor(
+        self,
+        model: nn.Module,
+        batches: Sequence[PairBatch],
+        policy: PairLogps,
+        direction: Direction,
+        *,
+        audit: bool = False,
+        checked: bool = True,
+    ) -> Found:
+        """Forward at one anchor; the direction's memory is used up. `checked`: its slope in the margin is known."""
+        if not (math.isfinite(direction.norm) and direction.norm > 0):  # no direction, no stress: the gap is 0
+            return policy, policy, GroupFinding(direction.norm)
+        radius = self.settings.radius
+        home, anchor, moved = self.forwards(model, batches, policy, direction, radius, audit=audit)
+        ratio = self_check_ratio(home.margin - anchor.margin, direction.norm, radius) if checked else None
+        return home, anchor, GroupFinding(direction.norm, moved, ratio)
+
+    def pair_by_pair(self, alone: Sequence[Found]) -> Found:
+        """The findings of pairs that each had an anchor of their own, as those of a group."""
+        policy, anchor = (PairLogps.cat([found[k] for found in alone]) for k in (0, 1))  # type: ignore[misc]
+        norm = sum(found[2].direction_norm for found in alone) / len(alone)
+        moved = sum(found[2].moved for found in alone) / len(alone)
+        ratio = self_check_ratio(policy.margin - anchor.margin, norm, self.settings.radius)
+        return policy, anchor, GroupFinding(norm, moved, ratio)
+
+    def random_direction(self, scope: Sequence[nn.Parameter], step: int) -> Direction:
+        """The control: one random direction, new at each step, the same on every machine."""
+        generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
+        gradient = tuple(
+            torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p.device, p.dtype) for p in scope
+        )
+        return Direction(tuple(scope), gradient, global_norm(gradient))
+
+
+def each_pair(batches: Sequence[PairBatch]) -> Iterator[PairBatch]:
+    """Every pair as a batch of its own."""
+    for batch in batches:
+        for i in range(len(batch)):
+            yield batch.take(i)
+
+
+def is_audit(step: int) -> bool:
+    """Steps count from 1: the first, and one in so many, are compared with the exact way."""
+    return step % AUDIT_EVERY == 1

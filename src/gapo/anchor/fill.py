@@ -1,0 +1,73 @@
+"""How the bank is filled: one backward a pair, or many pairs in one where the model is small and its layers known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from gapo.anchor.bank import GradientBank
+from gapo.model.logps import PairLogps
+from gapo.model.passes import chunks_of
+from gapo.model.per_pair import margin_gradients, obstacle
+from gapo.model.perturb import without_gradients
+from gapo.model.policy import pair_logps
+from gapo.model.reference import Precision
+from gapo.pairs.collate import PairBatch
+
+ENTRIES_AT_ONCE = 2**26  # of gradients that stand beside the bank before they go into it: 256 MB in fp32
+
+
+def pairs_at_once(model: nn.Module) -> int:
+    """How many pairs one backward should serve: as many as fit, or 1 where gradients cannot be told apart."""
+    fit = ENTRIES_AT_ONCE // max(1, sum(p.numel() for p in model.parameters() if p.requires_grad))
+    return fit if fit > 1 and obstacle(model) is None else 1
+
+
+def fill(
+    bank: GradientBank,
+    model: nn.Module,
+    batches: Sequence[PairBatch],
+    precision: Precision = nullcontext,
+    at_once: int = 1,
+) -> PairLogps:
+    """Put the margin gradient of every pair into the bank; the log-probs met on the way."""
+    bank.reserve(sum(len(batch) for batch in batches))
+    if at_once > 1:
+        found = [(rows, _together(bank, model, chunk, rows, precision)) for rows, chunk in _chunks(batches, at_once)]
+    else:
+        found = list(_one_by_one(bank, model, batches, precision))
+    order = torch.cat([rows for rows, _ in found])
+    joined = PairLogps.cat([policy for _, policy in found])
+    return joined[torch.argsort(order).to(joined.chosen.device)]
+
+
+def _together(bank: GradientBank, model: nn.Module, chunk: PairBatch, rows: Tensor, precision: Precision) -> PairLogps:
+    with precision():
+        policy, gradients = margin_gradients(model, chunk)
+    bank.put(rows, gradients)
+    return policy
+
+
+def _one_by_one(
+    bank: GradientBank, model: nn.Module, batches: Sequence[PairBatch], precision: Precision
+) -> Iterator[tuple[Tensor, PairLogps]]:
+    with without_gradients(bank.parameters), bank.catching() as row:
+        for rows, pair in _chunks(batches, 1):
+            row[0] = int(rows)
+            with precision():
+                policy = pair_logps(model, pair)
+            policy.margin.sum().backward()  # type: ignore[no-untyped-call]
+            yield rows, policy.detach()
+
+
+def _chunks(batches: Sequence[PairBatch], pairs: int) -> Iterator[tuple[Tensor, PairBatch]]:
+    """Chunks of like length and at most so many pairs, with their rows in the bank."""
+    start = 0
+    for batch in batches:
+        for places, _ in chunks_of(batch):
+            for some in torch.split(places, pairs):
+                yield start + some.cpu(), batch.of_pairs(some.tolist())
+        start += len(batch)

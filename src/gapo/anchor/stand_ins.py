@@ -1,0 +1,24 @@
+"""What the controls put in the gap's place, with the mean the gap would have."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from gapo.model.logps import PairLogps, PerPair
+
+
+def length_terms(policy: PairLogps) -> PerPair:
+    """1/|y_w| + 1/|y_l|."""
+    chosen, rejected = policy.chosen_tokens.to(policy.chosen), policy.rejected_tokens.to(policy.rejected)
+    return 1 / chosen + 1 / rejected
+
+
+def scaled_to_gap(values: Tensor, direction_norm: float, radius: float) -> Tensor:
+    """The values divided by their mean, times rho * ||g||: the mean gap to first order. 0 where there is none."""
+    mean = float(values.cpu().double().mean())
+    if not (math.isfinite(direction_norm) and math.isfinite(mean) and mean > 0):
+        return torch.zeros_like(values)
+    return values * (radius * direction_norm / mean)

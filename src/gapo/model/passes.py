@@ -1,0 +1,60 @@
+"""Passes over a batch, chunk by chunk: pairs of like length together, little padding, one chunk's graph at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from gapo.model.logps import PairLogps
+from gapo.model.policy import pair_logps
+from gapo.model.reference import Precision, batch_tokens
+from gapo.pairs.collate import PairBatch
+
+Backward = Callable[[Tensor], None]
+
+
+def chunks_of(batch: PairBatch) -> list[tuple[Tensor, PairBatch]]:
+    """The batch in unpadded parts this device likes, each with the places of its pairs."""
+    return batch.chunks(batch_tokens(batch.input_ids.device))
+
+
+@torch.no_grad()
+def forward(model: nn.Module, batches: Sequence[PairBatch], precision: Precision = nullcontext) -> PairLogps:
+    """Log-probs of all pairs of the batches, in order, without gradient.
+
+    Each forward has a `precision()` of its own: autocast keeps cast weights, and would not see an anchor's move.
+    """
+    found = []
+    for batch in batches:
+        parts = []
+        for places, chunk in chunks_of(batch):
+            with precision():
+                parts.append((places, pair_logps(model, chunk)))
+        found.append(_in_order(parts))
+    return PairLogps.cat(found)
+
+
+def backward(
+    model: nn.Module,
+    batch: PairBatch,
+    loss_of: Callable[[PairLogps, Tensor], Tensor],
+    precision: Precision = nullcontext,
+    run: Backward = Tensor.backward,
+) -> PairLogps:
+    """Backward of `loss_of(log-probs, places)` of every chunk, summed; the log-probs met on the way, in order."""
+    parts = []
+    for places, chunk in chunks_of(batch):
+        with precision():
+            policy = pair_logps(model, chunk)
+        run(loss_of(policy, places))
+        parts.append((places, policy.detach()))
+    return _in_order(parts)
+
+
+def _in_order(parts: Sequence[tuple[Tensor, PairLogps]]) -> PairLogps:
+    """The log-probs of a batch's chunks, as its pairs stand."""
+    joined = PairLogps.cat([logps for _, logps in parts])
+    return joined[torch.argsort(torch.cat([places for places, _ in parts])).to(joined.chosen.device)]
