@@ -22,6 +22,7 @@ from gapo.errors import InputError
 from gapo.storage import whole_file
 
 Say = Callable[[str], None]
+FORMAT = 1  # of summary.json: one that another version wrote is begun anew
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,12 @@ class Results:
 
     def summary(self) -> dict[str, Any]:
         path = self.folder / "summary.json"
-        return json.loads(path.read_text()) if path.is_file() else {}
+        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        return found if found.get("format") == FORMAT else {}
 
     def write(self, **parts: Any) -> None:
         """Replace these parts of the summary, then table and figures from the whole."""
-        summary = self.summary() | parts
+        summary = {"format": FORMAT} | self.summary() | parts
         for name, text in (("summary.json", json.dumps(summary, indent=1) + "\n"), ("table.md", table(summary))):
             with whole_file(self.folder / name) as part:
                 part.write_text(text)

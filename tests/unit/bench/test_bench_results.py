@@ -110,6 +110,12 @@ def test_parts_of_a_summary_can_come_one_by_one(tmp_path):
     assert "growth" in results.summary()
 
 
+def test_a_summary_of_another_version_is_begun_anew(tmp_path):
+    (tmp_path / "summary.json").write_text('{"format": 0, "growth": [{"unknown": 1}]}')
+    Results(tmp_path).write(repetitions=0)
+    assert set(Results(tmp_path).summary()) == {"format", "repetitions"}
+
+
 def test_every_engine_has_a_variant():
     assert {f"gapo-{engine}" for engine in engine_names()} <= set(all_variants())
     assert [name for name, variant in all_variants().items() if not variant.ours] == ["trl-simpo", "trl-dpo"]
