@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: setup demo demo-llm test lint types clean help
+.PHONY: setup demo demo-llm bench test lint types clean help
 .DEFAULT_GOAL := help
 
 help:  ## show what there is
@@ -29,6 +29,9 @@ demo: $(VENV)/.installed  ## SimPO and GAPO on the miniature lab with 20 % wrong
 
 demo-llm: $(VENV)/.installed  ## GAPO on a real language model, SmolLM2-135M-Instruct
 	$(BIN)/gapo train quickstart
+
+bench: $(VENV)/.tools  ## one step of TRL and of gapo: time, memory, growth; writes results/bench
+	$(BIN)/gapo bench --growth
 
 test: $(VENV)/.tools  ## the whole test suite
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest

@@ -18,6 +18,7 @@ LAYERS = [
     "lab",
     "runs",
     "report",
+    "bench",
     "cli",
 ]
 GROUND = {"errors", "storage"}  # everything may stand on these

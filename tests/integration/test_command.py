@@ -154,6 +154,15 @@ def test_a_run_is_not_resumed_with_another_recipe(folder, capsys, monkeypatch):
         (["train", "mini", "train.output_dir=pairs.jsonl/x", "objective.name=gapo"], "this did not work"),
         (["report", "nowhere"], "nowhere"),
         (["flip", "nowhere.jsonl", "out.jsonl"], "nowhere.jsonl"),
+        (["bench", "--quick", "--variants", "simpo,gapo-two_pas"], "did you mean 'gapo-two_pass'"),
+        (["bench", "--quick", "--micro-batch", "3"], "do not cut 8 pairs evenly"),
+        (["bench", "--quick", "--precision", "fp23"], "did you mean 'fp32'"),
+        (["bench", "--quick", "--repetitions", "0"], "repetitions must be at least 1"),
+        (["bench", "--quick", "--no-speed"], "nothing is left to measure"),
+        (
+            ["bench", "--quick", "--data", "pairs.jsonl", "--pairs", "44"],
+            "40 pairs that can be used",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_exit_code_two(arguments, words, folder, capsys, monkeypatch):
@@ -164,7 +173,7 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_two(arguments, words, folde
     assert len([line for line in said.splitlines() if line.startswith("gapo:")]) == 1
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["flip"], ["report"], ["list"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["flip"], ["report"], ["bench"], ["list"], ["doctor"]])
 def test_help_fits_a_screen_and_shows_an_example(command):
     environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     result = subprocess.run(

@@ -53,3 +53,12 @@ def test_the_layout_is_read_from_the_tensors(pairs, shared):
     assert found.tokens == sum(
         (1 if shared else 2) * len(pair.prompt) + len(pair.chosen) + len(pair.rejected) for pair in pairs
     )
+
+
+@given(pairs, st.booleans(), st.integers(1, 6))
+def test_batches_joined_are_the_batch_of_all_pairs(pairs, shared, cut):
+    batches = [collate(pairs[i : i + cut], tiny.PAD, shared) for i in range(0, len(pairs), cut)]
+    joined, whole = PairBatch.cat(batches), collate(pairs, tiny.PAD, shared)
+    assert torch.equal(joined.input_ids, whole.input_ids)
+    assert torch.equal(joined.segments, whole.segments)
+    assert joined.shared is shared

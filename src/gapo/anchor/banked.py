@@ -64,6 +64,9 @@ class Bank(Engine):
 
     directions = norms
 
+    def reserve(self, model: nn.Module, pairs: int) -> None:
+        self._bank_of(model).reserve(pairs, touch=True)
+
     def release(self) -> None:
         if self._kept is not None:
             self._kept.release()
@@ -71,14 +74,18 @@ class Bank(Engine):
     @contextmanager
     def _filled(self, model: nn.Module, batches: Sequence[PairBatch]) -> Iterator[tuple[GradientBank, PairLogps]]:
         """The bank of this step, and the log-probs met on the way. After an error its memory is free."""
-        trained = tuple(p for p in model.parameters() if p.requires_grad)
-        if self._kept is None or tuple(map(id, self._kept.parameters)) != tuple(map(id, trained)):
-            self._kept, self._at_once = GradientBank(trained, self.dtype), pairs_at_once(model)
+        bank = self._bank_of(model)
         try:
-            yield self._kept, fill(self._kept, model, batches, self.precision, self._at_once)
+            yield bank, fill(bank, model, batches, self.precision, self._at_once)
         except BaseException:
             self.release()
             raise
+
+    def _bank_of(self, model: nn.Module) -> GradientBank:
+        trained = tuple(p for p in model.parameters() if p.requires_grad)
+        if self._kept is None or tuple(map(id, self._kept.parameters)) != tuple(map(id, trained)):
+            self._kept, self._at_once = GradientBank(trained, self.dtype), pairs_at_once(model)
+        return self._kept
 
     def _mean(self, bank: GradientBank, places: slice, scope: Sequence[nn.Parameter]) -> tuple[Direction, Geometry]:
         sums = bank.sums(places, scope)

@@ -54,6 +54,9 @@ class Engine:
     def load_state(self, state: dict[str, Any]) -> None:
         self.forwards.safe = bool(state.get("safe", False))
 
+    def reserve(self, model: nn.Module, pairs: int) -> None:
+        """Take the memory a step of so many pairs will need, now and not in the middle of it."""
+
     def release(self) -> None:
         """Give back memory kept between steps."""
 

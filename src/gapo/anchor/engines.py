@@ -70,21 +70,22 @@ def choose_engine(
     entries = sum(p.numel() for p in trained)
     own = entries * max((p.element_size() for p in trained), default=4) * pairs
     half = entries * 2 * pairs
+    free = free if free is not None else available_memory(trained[0].device)
+    # the step's gradient, the direction, and two moments of the optimiser come on top
+    room = SHARE_OF_FREE_MEMORY * (free - 4 * own / pairs)
     if settings.engine != "auto":
         refused = "SAM takes the step's gradient at other weights" if displaced_step else None
         if not bank_fits_loss:
             refused = "the loss depends on more than the margin"
         if refused and ENGINES[settings.engine].takes_gradient:
             raise InputError(f"anchor.engine {settings.engine} cannot be used: {refused}; use two_pass or auto")
-        dtype = torch.bfloat16 if settings.bank_dtype == "bf16" else None
-        return Choice(settings.engine, dtype, "asked for")
+        small = settings.bank_dtype == "bf16" or (settings.bank_dtype == "auto" and own > room)
+        kept = small and ENGINES[settings.engine] in (Bank, FirstOrder)
+        return Choice(settings.engine, torch.bfloat16 if kept else None, "asked for")
     if displaced_step:
         return Choice("two_pass", None, "SAM takes the step's gradient at other weights than the bank's")
     if not bank_fits_loss:
         return Choice("two_pass", None, "the loss depends on more than the margin")
-    free = free if free is not None else available_memory(trained[0].device)
-    # the step's gradient, the direction, and two moments of the optimiser come on top
-    room = SHARE_OF_FREE_MEMORY * (free - 4 * own / pairs)
     if settings.bank_dtype != "bf16" and own <= room:
         return Choice("bank", None, f"gradients of {pairs} pairs take {_size(own)}, {_size(free)} are free")
     if settings.bank_dtype != "fp32" and half <= room:

@@ -36,7 +36,9 @@ def fill(
     """Put the margin gradient of every pair into the bank; the log-probs met on the way."""
     bank.reserve(sum(len(batch) for batch in batches))
     if at_once > 1:
-        found = [(rows, _together(bank, model, chunk, rows, precision)) for rows, chunk in _chunks(batches, at_once)]
+        found = [
+            (rows, _together(bank, model, chunk, rows, precision)) for rows, chunk in _chunks(model, batches, at_once)
+        ]
     else:
         found = list(_one_by_one(bank, model, batches, precision))
     order = torch.cat([rows for rows, _ in found])
@@ -55,7 +57,7 @@ def _one_by_one(
     bank: GradientBank, model: nn.Module, batches: Sequence[PairBatch], precision: Precision
 ) -> Iterator[tuple[Tensor, PairLogps]]:
     with without_gradients(bank.parameters), bank.catching() as row:
-        for rows, pair in _chunks(batches, 1):
+        for rows, pair in _chunks(model, batches, 1):
             row[0] = int(rows)
             with precision():
                 policy = pair_logps(model, pair)
@@ -63,11 +65,9 @@ def _one_by_one(
             yield rows, policy.detach()
 
 
-def _chunks(batches: Sequence[PairBatch], pairs: int) -> Iterator[tuple[Tensor, PairBatch]]:
+def _chunks(model: nn.Module, batches: Sequence[PairBatch], pairs: int) -> Iterator[tuple[Tensor, PairBatch]]:
     """Chunks of like length and at most so many pairs, with their rows in the bank."""
-    start = 0
-    for batch in batches:
-        for places, _ in chunks_of(batch):
-            for some in torch.split(places, pairs):
-                yield start + some.cpu(), batch.of_pairs(some.tolist())
-        start += len(batch)
+    whole = PairBatch.cat(batches)
+    for places, _ in chunks_of(model, whole):
+        for some in torch.split(places, pairs):
+            yield some.cpu(), whole.of_pairs(some.tolist())

@@ -69,9 +69,9 @@ def margin_direction(
     pairs = sum(len(batch) for batch in batches)
     trained = [p for p in model.parameters() if p.requires_grad]
     with without_gradients(trained):
-        policy = [backward(model, batch, lambda logps, _: logps.margin.sum() / pairs, precision) for batch in batches]
+        policy = backward(model, batches, lambda logps, _: logps.margin.sum() / pairs, precision)
         gradient = tuple(p.grad if p.grad is not None else torch.zeros_like(p) for p in scope)
-    return Direction(tuple(scope), gradient, global_norm(gradient)), PairLogps.cat(policy)
+    return Direction(tuple(scope), gradient, global_norm(gradient)), policy
 
 
 def self_check_ratio(gap: PerPair, norm: float, radius: float) -> float | None:

@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from gapo.cli.bench import bench
 from gapo.cli.doctor import doctor
 from gapo.cli.flip import flip
 from gapo.cli.names import names
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(train)
 app.command()(flip)
 app.command()(report)
+app.command()(bench)
 app.command("list")(names)
 app.command()(doctor)
 

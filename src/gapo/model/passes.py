@@ -16,9 +16,9 @@ from gapo.pairs.collate import PairBatch
 Backward = Callable[[Tensor], None]
 
 
-def chunks_of(batch: PairBatch) -> list[tuple[Tensor, PairBatch]]:
-    """The batch in unpadded parts this device likes, each with the places of its pairs."""
-    return batch.chunks(batch_tokens(batch.input_ids.device))
+def chunks_of(model: nn.Module, batch: PairBatch) -> list[tuple[Tensor, PairBatch]]:
+    """The batch in unpadded parts that suit the model and its device, each with the places of its pairs."""
+    return batch.chunks(batch_tokens(model))
 
 
 @torch.no_grad()
@@ -27,26 +27,23 @@ def forward(model: nn.Module, batches: Sequence[PairBatch], precision: Precision
 
     Each forward has a `precision()` of its own: autocast keeps cast weights, and would not see an anchor's move.
     """
-    found = []
-    for batch in batches:
-        parts = []
-        for places, chunk in chunks_of(batch):
-            with precision():
-                parts.append((places, pair_logps(model, chunk)))
-        found.append(_in_order(parts))
-    return PairLogps.cat(found)
+    parts = []
+    for places, chunk in chunks_of(model, PairBatch.cat(batches)):
+        with precision():
+            parts.append((places, pair_logps(model, chunk)))
+    return _in_order(parts)
 
 
 def backward(
     model: nn.Module,
-    batch: PairBatch,
+    batches: Sequence[PairBatch],
     loss_of: Callable[[PairLogps, Tensor], Tensor],
     precision: Precision = nullcontext,
     run: Backward = Tensor.backward,
 ) -> PairLogps:
     """Backward of `loss_of(log-probs, places)` of every chunk, summed; the log-probs met on the way, in order."""
     parts = []
-    for places, chunk in chunks_of(batch):
+    for places, chunk in chunks_of(model, PairBatch.cat(batches)):
         with precision():
             policy = pair_logps(model, chunk)
         run(loss_of(policy, places))
@@ -55,6 +52,6 @@ def backward(
 
 
 def _in_order(parts: Sequence[tuple[Tensor, PairLogps]]) -> PairLogps:
-    """The log-probs of a batch's chunks, as its pairs stand."""
+    """The log-probs of all chunks, as the pairs stand."""
     joined = PairLogps.cat([logps for _, logps in parts])
     return joined[torch.argsort(torch.cat([places for places, _ in parts])).to(joined.chosen.device)]

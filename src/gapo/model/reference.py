@@ -19,15 +19,21 @@ from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder, whole_file
 
 logger = logging.getLogger("gapo")
-BATCH_TOKENS = {"cpu": 1024}  # padded tokens in one forward: small enough for a processor's caches
+BATCH_ENTRIES = {
+    "cpu": 300_000
+}  # padded tokens times hidden size in one forward: small enough for a processor's caches
 BATCH_TOKENS_ELSEWHERE = 16384
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
 Precision = Callable[[], AbstractContextManager[object]]
 
 
-def batch_tokens(device: torch.device) -> int:
-    """Padded tokens that one forward without gradient should have on this device."""
-    return BATCH_TOKENS.get(device.type, BATCH_TOKENS_ELSEWHERE)
+def batch_tokens(model: nn.Module) -> int:
+    """Padded tokens that one forward should have: many for a narrow model, about a pair at a time for a wide one."""
+    device = next(model.parameters()).device
+    if device.type not in BATCH_ENTRIES:
+        return BATCH_TOKENS_ELSEWHERE
+    width = causal_lm(model).get_input_embeddings().embedding_dim
+    return max(1, BATCH_ENTRIES[device.type] // int(width))
 
 
 def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
@@ -51,7 +57,7 @@ def logps_of(
     try:
         with torch.inference_mode():
             widths = [row_width(pair, shared) for pair in pairs]
-            for indices in progress(list(length_groups(widths, 1 if shared else 2, batch_tokens(device)))):
+            for indices in progress(list(length_groups(widths, 1 if shared else 2, batch_tokens(model)))):
                 batch = collate([pairs[i] for i in indices], pad_id, shared).to(device)
                 with precision():
                     parts.append(pair_logps(model, batch))

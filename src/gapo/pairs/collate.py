@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gapo.pairs.encode import EncodedPair
 
@@ -101,6 +102,21 @@ class PairBatch:
         rows = chosen if self.shared else torch.cat([chosen, chosen + len(self)])
         width = int((self.segments[rows] != PADDING).sum(1).max())
         return PairBatch(self.input_ids[rows, :width], self.segments[rows, :width], self.shared)
+
+    @staticmethod
+    def cat(batches: Sequence[PairBatch]) -> PairBatch:
+        """The pairs of several batches of one layout as one batch, in order."""
+        if len(batches) == 1:
+            return batches[0]
+        width = max(batch.input_ids.shape[1] for batch in batches)
+        ids, segments = [], []
+        for row in range(batches[0].rows_per_pair):  # with two rows a pair, the chosen ones of all batches come first
+            for batch in batches:
+                rows = slice(row * len(batch), (row + 1) * len(batch))
+                room = (0, width - batch.input_ids.shape[1])
+                ids.append(pad(batch.input_ids[rows], room))
+                segments.append(pad(batch.segments[rows], room, value=PADDING))
+        return PairBatch(torch.cat(ids), torch.cat(segments), batches[0].shared)
 
     @staticmethod
     def of(inputs: Mapping[str, Any]) -> PairBatch:

@@ -35,7 +35,7 @@ def margin_and_accuracy(steps: Columns) -> Figure:
     """Two scales, so two plots above each other: a second y axis would invite comparing heights."""
     figure = Figure(figsize=SIZE, layout="constrained")
     for axes, name in zip(figure.subplots(2, 1, sharex=True), ("margin", "accuracy"), strict=True):
-        _dress(axes, name, "step" if name == "accuracy" else "")
+        dress(axes, name, "step" if name == "accuracy" else "")
         if name in steps:
             _curve(axes, steps["step"], steps[name])
     figure.axes[0].axhline(0, color=INK, linewidth=0.6, alpha=0.5)
@@ -67,7 +67,7 @@ def log_probs(steps: Columns) -> Figure:
     for name, colour in (("chosen", SERIES[2]), ("rejected", SERIES[3])):
         if f"{name}_logp" in steps:
             _curve(axes, steps["step"], steps[f"{name}_logp"], colour, name)
-    _legend(axes)
+    legend(axes)
     return figure
 
 
@@ -109,7 +109,7 @@ def clean_and_flipped(weights: Columns) -> Figure:
         if np.isfinite(weights[f"{name}_mean"]).any():
             _band(axes, weights["step"], weights[f"{name}_low"], weights[f"{name}_high"], colour)
             axes.plot(weights["step"], weights[f"{name}_mean"], color=colour, label=name, marker=mark, markersize=3.5)
-    _legend(axes)
+    legend(axes)
     return figure
 
 
@@ -125,7 +125,7 @@ def flip_rate_by_tier(tiers: Sequence[Tier]) -> Figure:
     axes.axhline(overall, color=INK, linestyle=(0, (4, 3)), linewidth=1, label="all pairs")
     axes.set_xticks(list(places), [tier.name for tier in tiers])
     axes.yaxis.set_major_formatter(PERCENT)
-    _legend(axes)
+    legend(axes)
     return figure
 
 
@@ -174,11 +174,12 @@ def accuracies(names: Sequence[str], rates: Sequence[float], intervals: Sequence
 def _canvas(label: str, below: str = "step") -> tuple[Figure, Axes]:
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.add_subplot()
-    _dress(axes, label, below)
+    dress(axes, label, below)
     return figure, axes
 
 
-def _dress(axes: Axes, label: str, below: str) -> None:
+def dress(axes: Axes, label: str, below: str) -> None:
+    """The look of every plot."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set(color=INK, alpha=0.45, linewidth=0.8)
     axes.tick_params(colors=INK, labelsize=11, width=0.6, length=3)
@@ -215,6 +216,7 @@ def _band(axes: Axes, step: Numbers, low: Numbers, high: Numbers, colour: str = 
     axes.fill_between(step[known], low[known], high[known], color=colour, alpha=0.18, linewidth=0)
 
 
-def _legend(axes: Axes) -> None:
+def legend(axes: Axes) -> None:
+    """Above the plot, where it hides nothing."""
     look = {"ncols": 3, "frameon": False, "labelcolor": INK, "fontsize": 11, "handlelength": 1.4, "borderaxespad": 0.2}
     axes.legend(loc="lower right", bbox_to_anchor=(1, 0.99), **look)

@@ -32,6 +32,14 @@ def inline_svg(figure: Figure, *, key: str, label: str) -> Markup:
     return Markup(re.sub(r"<svg[^>]*>", lambda head: _head(head.group(), label), drawing, count=1))
 
 
+def svg_file(figure: Figure, *, key: str, label: str) -> str:
+    """The same drawing as a file that stands alone: dark ink on white, whatever page shows it."""
+    drawing = inline_svg(figure, key=key, label=label)
+    look = 'xmlns="http://www.w3.org/2000/svg" color="#23272e" font-family="system-ui, Helvetica, Arial, sans-serif"'
+    head, rest = drawing.split(">", 1)
+    return f'{head.replace("<svg", f"<svg {look}")}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
+
+
 def _as_attributes(style: re.Match[str]) -> str:
     pairs = (part.split(":", 1) for part in style.group(1).split(";") if ":" in part)
     kept = ((name.strip(), value.strip()) for name, value in pairs)

@@ -187,7 +187,7 @@ def micro_batch_backward(
         order.append(places)
         return (found[-1].chosen * policy.chosen + found[-1].rejected * policy.rejected).sum() / pairs
 
-    policy = backward(model, part.batch, share, precision, run)
+    policy = backward(model, [part.batch], share, precision, run)
     return Slopes.cat(found)[torch.argsort(torch.cat(order)).to(policy.chosen.device)], policy
 
 

@@ -1,0 +1,42 @@
+"""Files that grow a line at a time, so that an interrupted bench loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A JSON-lines file; a new bench begins it anew."""
+
+    path: Path
+
+    def begin(self) -> Lines:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text("")
+        return self
+
+    def add(self, **values: Any) -> None:
+        with open(self.path, "a") as file:
+            file.write(json.dumps({key: _short(value) for key, value in values.items()}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read(self) -> list[dict[str, Any]]:
+        """Whole lines; the last may have been cut short."""
+        found = []
+        for text in self.path.read_text().splitlines() if self.path.is_file() else []:
+            try:
+                found.append(json.loads(text))
+            except json.JSONDecodeError:
+                break
+        return found
+
+
+def _short(value: Any) -> Any:
+    """Seven places are more than a clock tells."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
