@@ -22,7 +22,13 @@ def test_python_snippets_run(code, tmp_path, monkeypatch):
 
 
 def test_the_table_has_every_objective_with_its_knobs():
-    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", README.split("<!-- objectives -->")[1].split("<!-- end -->")[0], flags=re.M))
+    rows = dict(
+        re.findall(
+            r"^\| `(\w+)` \|.*\| ([^|]*) \|$",
+            README.split("<!-- objectives -->")[1].split("<!-- end -->")[0],
+            flags=re.M,
+        )
+    )
     for name, objective in objectives().items():
         assert rows[name] == ", ".join(f"{knob} {value}" for knob, value in objective.knobs.items()), name
     assert set(rows) == set(objectives())

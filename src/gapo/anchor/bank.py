@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-BLOCK_ENTRIES = {"cpu": 2**17}  # half a megabyte in fp32: stays in a core's own cache
+BLOCK_ENTRIES = {"cpu": 2**21}  # 8 MB in fp32: much smaller and the calls cost more than the sums
 BLOCK_ENTRIES_ELSEWHERE = 2**24
 
 
@@ -36,6 +36,7 @@ class GradientBank:
         self.parameters = tuple(parameters)
         self._dtype = dtype
         self._tables: list[Tensor] = []
+        self._scratch: Tensor | None = None
         self._pairs = 0
 
     def __len__(self) -> int:
@@ -55,7 +56,7 @@ class GradientBank:
 
     def release(self) -> None:
         """Give the memory back."""
-        self._tables, self._pairs = [], 0
+        self._tables, self._scratch, self._pairs = [], None, 0
 
     @contextmanager
     def catching(self) -> Iterator[list[int]]:
@@ -83,6 +84,13 @@ class GradientBank:
         for table, rows in zip(self._tables, caught, strict=True):
             for missing in set(range(self._pairs)) - rows:  # the margin does not depend on this parameter
                 table[missing] = 0
+
+    def rows(self) -> list[Tensor] | None:
+        """The tables as `[pairs, *shape]`, to be written to; None where they keep another type than the gradients."""
+        if any(table.dtype != p.dtype for table, p in zip(self._tables, self.parameters, strict=True)):
+            return None
+        tables = (table[: self._pairs] for table in self._tables)
+        return [table.view(-1, *p.shape) for table, p in zip(tables, self.parameters, strict=True)]
 
     def put(self, rows: Tensor, gradients: Sequence[Tensor]) -> None:
         """Store the gradients of several pairs, one `[pairs, *shape]` tensor a parameter."""
@@ -154,7 +162,17 @@ class GradientBank:
         width = max(1, entries // max(1, len(table)))
         for start in range(0, table.shape[1], width):
             columns = slice(start, start + width)
-            yield columns, table[:, columns].to(self._exact(k))
+            yield columns, self._exactly(table[:, columns], self._exact(k))
+
+    def _exactly(self, block: Tensor, dtype: torch.dtype) -> Tensor:
+        """The block in this type; a converted one in memory that the next will use again."""
+        if block.dtype == dtype:
+            return block
+        if self._scratch is None or self._scratch.dtype != dtype or len(self._scratch) < block.numel():
+            self._scratch = torch.empty(block.numel(), dtype=dtype, device=block.device)
+        converted = self._scratch[: block.numel()].view(block.shape)
+        converted[:] = block
+        return converted
 
     def _exact(self, k: int) -> torch.dtype:
         return torch.promote_types(self._tables[k].dtype, torch.float32)

@@ -34,30 +34,38 @@ def fill(
     at_once: int = 1,
 ) -> PairLogps:
     """Put the margin gradient of every pair into the bank; the log-probs met on the way."""
-    bank.reserve(sum(len(batch) for batch in batches))
+    whole = PairBatch.cat(batches)
+    bank.reserve(len(whole))
     if at_once > 1:
-        found = [
-            (rows, _together(bank, model, chunk, rows, precision)) for rows, chunk in _chunks(model, batches, at_once)
-        ]
+        found = list(_together(bank, model, whole, precision, at_once))
     else:
-        found = list(_one_by_one(bank, model, batches, precision))
+        found = list(_one_by_one(bank, model, whole, precision))
     order = torch.cat([rows for rows, _ in found])
     joined = PairLogps.cat([policy for _, policy in found])
     return joined[torch.argsort(order).to(joined.chosen.device)]
 
 
-def _together(bank: GradientBank, model: nn.Module, chunk: PairBatch, rows: Tensor, precision: Precision) -> PairLogps:
-    with precision():
-        policy, gradients = margin_gradients(model, chunk)
-    bank.put(rows, gradients)
-    return policy
+def _together(
+    bank: GradientBank, model: nn.Module, whole: PairBatch, precision: Precision, at_once: int
+) -> Iterator[tuple[Tensor, PairLogps]]:
+    chunks = _chunks(model, whole, at_once)
+    if len(chunks) == 1 and (kept := bank.rows()) is not None:  # written where they stay, without a copy
+        with precision():
+            policy, _ = margin_gradients(model, whole, kept)
+        yield torch.arange(len(whole)), policy
+        return
+    for rows, chunk in chunks:
+        with precision():
+            policy, gradients = margin_gradients(model, chunk)
+        bank.put(rows, gradients)
+        yield rows, policy
 
 
 def _one_by_one(
-    bank: GradientBank, model: nn.Module, batches: Sequence[PairBatch], precision: Precision
+    bank: GradientBank, model: nn.Module, whole: PairBatch, precision: Precision
 ) -> Iterator[tuple[Tensor, PairLogps]]:
     with without_gradients(bank.parameters), bank.catching() as row:
-        for rows, pair in _chunks(model, batches, 1):
+        for rows, pair in _chunks(model, whole, 1):
             row[0] = int(rows)
             with precision():
                 policy = pair_logps(model, pair)
@@ -65,9 +73,7 @@ def _one_by_one(
             yield rows, policy.detach()
 
 
-def _chunks(model: nn.Module, batches: Sequence[PairBatch], pairs: int) -> Iterator[tuple[Tensor, PairBatch]]:
+def _chunks(model: nn.Module, whole: PairBatch, pairs: int) -> list[tuple[Tensor, PairBatch]]:
     """Chunks of like length and at most so many pairs, with their rows in the bank."""
-    whole = PairBatch.cat(batches)
-    for places, _ in chunks_of(model, whole):
-        for some in torch.split(places, pairs):
-            yield some.cpu(), whole.of_pairs(some.tolist())
+    rows = [some for places, _ in chunks_of(model, whole) for some in torch.split(places, pairs)]
+    return [(some.cpu(), whole.of_pairs(some.tolist())) for some in rows]

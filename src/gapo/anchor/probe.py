@@ -28,10 +28,10 @@ Found = tuple[PairLogps, PairLogps, GroupFinding]
 
 @dataclass(frozen=True)
 class Geometry:
-    """How each pair's margin gradient lies to the direction of its group.
+    """How each pair's margin gradient lies to the mean gradient g of its group, whatever the anchors' strategy.
 
-    To first order a pair's gap is rho * G_i . g/||g||, and g = mean G_j: `gap_self` is the term of j = i,
-    rho * ||G_i||^2 / (n * ||g||), and `gap_others` is the rest. NaN where it was not measured.
+    With batch-wise anchors a pair's gap is, to first order, rho * G_i . g/||g||, and g = mean G_j: `gap_self` is the
+    term of j = i, rho * ||G_i||^2 / (n * ||g||), and `gap_others` is the rest. NaN where it was not measured.
     """
 
     grad_norm: PerPair

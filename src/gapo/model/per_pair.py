@@ -7,7 +7,7 @@ The arithmetic is that of an ordinary backward; the memory is one gradient a pai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,13 +28,16 @@ PairGradient = Float[Tensor, "pairs ..."]
 AGREE = 1e-3  # of the largest entry; sums in another order differ by less, a layer that was missed by more
 
 
-def margin_gradients(model: nn.Module, batch: PairBatch) -> tuple[PairLogps, list[PairGradient]]:
+def margin_gradients(
+    model: nn.Module, batch: PairBatch, into: Sequence[PairGradient] | None = None
+) -> tuple[PairLogps, list[PairGradient]]:
     """The log-probs, and G_i = dM_i/dtheta: `[pairs, *shape]` for each trained parameter, in their order.
 
-    Exact for models without an `obstacle`; any other needs one backward a pair.
+    Exact for models without an `obstacle`; any other needs one backward a pair. `into` is memory to write them to.
     """
     head = head_of(causal_lm(model))
-    passing = _Passing(len(batch))
+    trained = [p for p in model.parameters() if p.requires_grad]
+    passing = _Passing(len(batch), dict(zip(trained, into, strict=True)) if into is not None else {})
     with torch.enable_grad(), _watched(model, head, passing):
         policy = pair_logps(model, batch)
         total = policy.margin.sum()
@@ -42,7 +45,9 @@ def margin_gradients(model: nn.Module, batch: PairBatch) -> tuple[PairLogps, lis
         torch.autograd.grad(total, passing.roots, allow_unused=True)
     if head.layer.weight.requires_grad:  # type: ignore[union-attr]
         _add_head(head, batch, passing)
-    return policy.detach(), [passing.gradient(p) for p in model.parameters() if p.requires_grad]
+    gradients = [passing.gradient(p) for p in trained]
+    passing.forget()
+    return policy.detach(), gradients
 
 
 def obstacle(model: nn.Module) -> str | None:
@@ -68,6 +73,7 @@ class _Passing:
     """What has been kept of a pass."""
 
     pairs: int
+    into: dict[nn.Parameter, Tensor] = field(default_factory=dict)
     roots: list[Tensor] = field(default_factory=list)  # outputs of trained layers with no trained layer before them
     hidden: Tensor | None = None  # after the final norm
     found: dict[nn.Parameter, Tensor] = field(default_factory=dict)
@@ -75,8 +81,14 @@ class _Passing:
     def gradient(self, parameter: nn.Parameter) -> PairGradient:
         """Summed over the uses of the parameter so far."""
         if parameter not in self.found:
-            self.found[parameter] = parameter.new_zeros(self.pairs, *parameter.shape)
+            place = self.into.get(parameter)
+            shape = (self.pairs, *parameter.shape)
+            self.found[parameter] = parameter.new_zeros(shape) if place is None else place.zero_()
         return self.found[parameter]
+
+    def forget(self) -> None:
+        """The outputs' hooks hold this object, and it holds outputs: gradients must not wait for the collector."""
+        self.roots, self.into, self.found, self.hidden = [], {}, {}, None
 
     def by_pair(self, rows: Tensor) -> Tensor:
         """`[pairs, tokens, ...]`: rows i and i + pairs belong to pair i, one after the other."""
@@ -88,7 +100,7 @@ class _Passing:
         if parameter in self.found:
             self.found[parameter].baddbmm_(left.mT, right)
         else:
-            self.found[parameter] = torch.bmm(left.mT, right)
+            self.found[parameter] = torch.bmm(left.mT, right, out=self.into.get(parameter))
 
     def add_sums(self, parameter: nn.Parameter, terms: Tensor) -> None:
         """The sum over the tokens of each pair."""

@@ -205,7 +205,10 @@ def _words(value: object) -> str:
 def _environment(run: Run) -> Markup:
     if run.environment is None:
         return paragraph("There is no readable environment.json in this run: versions and machine are not known.")
-    rows = tuple(flattened({key: value for key, value in run.environment.items() if key != "command"}).items())
+    known = {key: value for key, value in run.environment.items() if key != "command"}
+    decided = {key: (run.evals or {}).get(key) for key in ("layout", "engine")}  # at the start, by what was there
+    known |= {key: value for key, value in decided.items() if value}
+    rows = tuple(flattened(known).items())
     return table(tables.Table(("what", "value"), rows), caption="What the run was made with", kind="words")
 
 
