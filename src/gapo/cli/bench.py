@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -47,19 +49,19 @@ def bench(
         precision=precision,
     )
     folder = out or Path("results", "bench-quick" if quick else "bench")  # a try must not replace a result
-    _quiet()
     try:
-        results = run_bench(
-            setting,
-            folder,
-            names=[name.strip() for name in variants.split(",") if name.strip()] if variants else None,
-            repetitions=repetitions if repetitions is not None else (2 if quick else 5),
-            speed=speed,
-            memory=memory,
-            growth=growth,
-            quick=quick,
-            say=lambda text: typer.echo(text, err=True),
-        )
+        with _quiet():
+            results = run_bench(
+                setting,
+                folder,
+                names=[name.strip() for name in variants.split(",") if name.strip()] if variants else None,
+                repetitions=repetitions if repetitions is not None else (2 if quick else 5),
+                speed=speed,
+                memory=memory,
+                growth=growth,
+                quick=quick,
+                say=lambda text: typer.echo(text, err=True),
+            )
     except KeyboardInterrupt:
         typer.echo(f"\ngapo: interrupted; what was measured is in {folder}", err=True)
         raise typer.Exit(130) from None
@@ -67,7 +69,8 @@ def bench(
     typer.echo(f"results  {folder}")
 
 
-def _quiet() -> None:
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Only our lines: the monitors of a run that learns nothing have nothing to say."""
     import logging
     import warnings
@@ -76,6 +79,14 @@ def _quiet() -> None:
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    warnings.filterwarnings("ignore", module="(torch|transformers|accelerate|peft|huggingface_hub|trl)")
-    for name in ("gapo", "trl", "datasets", "accelerate"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("gapo", "trl", "datasets", "accelerate")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="(torch|transformers|accelerate|peft|huggingface_hub|trl)")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
