@@ -16,8 +16,8 @@ from gapo.anchor.gap import Direction
 from gapo.anchor.probe import Found, Geometry, GroupFinding, Probe
 from gapo.anchor.settings import AnchorSettings
 from gapo.model.logps import PairLogps
+from gapo.model.passes import Precision
 from gapo.model.perturb import global_norm
-from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
 

@@ -15,8 +15,8 @@ from gapo.anchor.gap import Direction, parameters_in_scope, self_check_ratio
 from gapo.anchor.probe import Found, GroupFinding, Probe
 from gapo.anchor.settings import AnchorSettings
 from gapo.model.logps import PairLogps
+from gapo.model.passes import Precision
 from gapo.model.perturb import global_norm
-from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
 Weigh = Callable[[slice, PairLogps, PairLogps], Tensor]

@@ -25,7 +25,7 @@ from gapo.anchor.streaming import Streaming
 from gapo.anchor.two_pass import TwoPass
 from gapo.errors import InputError
 from gapo.model.memory import available_memory
-from gapo.model.reference import Precision
+from gapo.model.passes import Precision
 from gapo.pairs.collate import PairBatch
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (TwoPass, Bank, FirstOrder, Streaming)}

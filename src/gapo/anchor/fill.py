@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from gapo.anchor.bank import GradientBank
 from gapo.model.logps import PairLogps
-from gapo.model.passes import chunks_of
+from gapo.model.passes import Precision, chunks_of
 from gapo.model.per_pair import margin_gradients, obstacle
 from gapo.model.perturb import without_gradients
 from gapo.model.policy import pair_logps
-from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
 ENTRIES_AT_ONCE = 2**26  # of gradients that stand beside the bank before they go into it: 256 MB in fp32

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from gapo.anchor.gap import Direction, self_check_ratio
 from gapo.model.logps import PairLogps
-from gapo.model.passes import forward
+from gapo.model.passes import Precision, forward
 from gapo.model.perturb import displaced
-from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
 logger = logging.getLogger("gapo")

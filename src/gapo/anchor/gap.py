@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from gapo.errors import InputError
 from gapo.model.logps import PairLogps, PerPair
-from gapo.model.passes import backward
+from gapo.model.passes import Precision, backward
 from gapo.model.perturb import global_norm, without_gradients
 from gapo.model.policy import causal_lm
-from gapo.model.reference import Precision
 from gapo.pairs.collate import PairBatch
 
 

@@ -22,7 +22,7 @@ from gapo.bench.arithmetic import Growth, fitted_growth, order
 from gapo.bench.records import Lines
 from gapo.bench.setting import Setting, Workload
 from gapo.bench.stepping import Stepper
-from gapo.bench.variants import all_variants, engine_names
+from gapo.bench.variants import AUTO, all_variants
 from gapo.pairs.encode import EncodedPair
 from gapo.training.dataset import EncodedPairs
 
@@ -143,7 +143,7 @@ def _set_up(point: Point, precision: str, stack: ExitStack) -> tuple[int, dict[s
     setting = Setting("random", None, point.pairs, point.micro_batch, precision)
     known, steppers = all_variants(), dict[str, Stepper]()
     optimizer: Any = None
-    for name in ("simpo", f"gapo-{engine_names()[0]}"):
+    for name in ("simpo", f"gapo-{AUTO}"):
         trainer = known[name].build(work, setting, folder / name, optimizer)
         steppers[name] = Stepper(trainer)
         optimizer = optimizer or trainer.optimizer.optimizer

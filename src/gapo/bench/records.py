@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gapo.training.record import read_steps
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -28,13 +30,7 @@ class Lines:
 
     def read(self) -> list[dict[str, Any]]:
         """Whole lines; the last may have been cut short."""
-        found = []
-        for text in self.path.read_text().splitlines() if self.path.is_file() else []:
-            try:
-                found.append(json.loads(text))
-            except json.JSONDecodeError:
-                break
-        return found
+        return read_steps(self.path)
 
 
 def _short(value: Any) -> Any:

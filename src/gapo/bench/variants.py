@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gapo.anchor.engines import ENGINES, AnchorSettings
+from gapo.anchor.settings import ENGINE_NAMES
 from gapo.bench.setting import MAX_LENGTH, Setting, Workload
 from gapo.errors import InputError, did_you_mean
 from gapo.training.config import PreferenceConfig
@@ -51,20 +51,13 @@ def shared_arguments(setting: Setting, folder: Path) -> dict[str, Any]:
     }
 
 
-def our_precision(precision: str) -> dict[str, Any]:
-    """The config's own word for it where it has one."""
-    if "precision" in {field.name for field in fields(PreferenceConfig)}:
-        return {"precision": precision}
-    return {"bf16": precision == "mixed"}
-
-
 def build_ours(
     objective: str, knobs: dict[str, Any], work: Workload, setting: Setting, folder: Path, optimizer: Any
 ) -> PreferenceTrainer:
     """`PreferenceTrainer`, one anchor for the whole step."""
     args = PreferenceConfig(
         **shared_arguments(setting, folder),
-        **our_precision(setting.precision),
+        precision=setting.precision,
         objective=objective,
         anchor_batches=setting.accumulation,
         drift_pairs=0,  # not part of a step: measured every few
@@ -73,15 +66,6 @@ def build_ours(
     return PreferenceTrainer(
         work.twin(), args, work.pairs, processing_class=work.tokenizer, optimizers=(optimizer, None)
     )
-
-
-def engine_names() -> list[str]:
-    """`auto` where it is known, then every engine."""
-    try:
-        AnchorSettings(engine=AUTO)
-    except InputError:
-        return list(ENGINES)
-    return [AUTO, *(name for name in ENGINES if name != AUTO)]
 
 
 def engine_of(trainer: Any) -> str | None:
@@ -100,7 +84,7 @@ def all_variants() -> dict[str, Variant]:
         Variant("simpo", "gapo SimPO", partial(build_ours, "simpo", SIMPO)),
         Variant("dpo", "gapo DPO", partial(build_ours, "dpo", {"beta": 0.1})),
     ]
-    for engine in engine_names():
+    for engine in ENGINE_NAMES:
         build = partial(build_ours, "gapo", {"anchor_engine": engine})
         variants.append(Variant(f"gapo-{engine}", f"GAPO, {engine}", build))
     return {variant.name: variant for variant in variants}

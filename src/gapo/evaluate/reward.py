@@ -8,7 +8,8 @@ from typing import Any
 from torch import nn
 
 from gapo.model.logps import PairLogps
-from gapo.model.reference import Precision, Progress, logps_of, no_progress
+from gapo.model.passes import Precision
+from gapo.model.reference import Progress, logps_of, no_progress
 from gapo.objectives import Objective
 from gapo.training.dataset import EncodedPairs
 from gapo.training.metrics import accuracy, preference_metrics, wilson_interval

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from gapo.model.logps import PairLogps
-from gapo.model.policy import pair_logps
-from gapo.model.reference import Precision, batch_tokens
+from gapo.model.policy import causal_lm, pair_logps
 from gapo.pairs.collate import PairBatch
 
+BATCH_ENTRIES = {
+    "cpu": 300_000
+}  # padded tokens times hidden size in one forward: small enough for a processor's caches
+BATCH_TOKENS_ELSEWHERE = 16384
 Backward = Callable[[Tensor], None]
+Precision = Callable[[], AbstractContextManager[object]]
+
+
+def batch_tokens(model: nn.Module) -> int:
+    """Padded tokens that one forward should have: many for a narrow model, about a pair at a time for a wide one."""
+    device = next(model.parameters()).device
+    if device.type not in BATCH_ENTRIES:
+        return BATCH_TOKENS_ELSEWHERE
+    width = causal_lm(model).get_input_embeddings().embedding_dim
+    return max(1, BATCH_ENTRIES[device.type] // int(width))
 
 
 def chunks_of(model: nn.Module, batch: PairBatch) -> list[tuple[Tensor, PairBatch]]:

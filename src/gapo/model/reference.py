@@ -13,27 +13,14 @@ import torch
 from torch import nn
 
 from gapo.model.logps import PairLogps
+from gapo.model.passes import Precision, batch_tokens
 from gapo.model.policy import causal_lm, pair_logps
 from gapo.pairs.collate import collate, length_groups, row_width
 from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder, whole_file
 
 logger = logging.getLogger("gapo")
-BATCH_ENTRIES = {
-    "cpu": 300_000
-}  # padded tokens times hidden size in one forward: small enough for a processor's caches
-BATCH_TOKENS_ELSEWHERE = 16384
 Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
-Precision = Callable[[], AbstractContextManager[object]]
-
-
-def batch_tokens(model: nn.Module) -> int:
-    """Padded tokens that one forward should have: many for a narrow model, about a pair at a time for a wide one."""
-    device = next(model.parameters()).device
-    if device.type not in BATCH_ENTRIES:
-        return BATCH_TOKENS_ELSEWHERE
-    width = causal_lm(model).get_input_embeddings().embedding_dim
-    return max(1, BATCH_ENTRIES[device.type] // int(width))
 
 
 def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:

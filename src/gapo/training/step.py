@@ -18,8 +18,7 @@ from gapo.anchor.forwards import correlation
 from gapo.anchor.probe import Geometry, Probe
 from gapo.anchor.stand_ins import length_terms, scaled_to_gap
 from gapo.model.logps import PairLogps
-from gapo.model.passes import Backward, backward, forward
-from gapo.model.reference import Precision
+from gapo.model.passes import Backward, Precision, backward, forward
 from gapo.objectives import Objective, Slopes, slopes
 from gapo.pairs.collate import PairBatch
 from gapo.training.moments import RunningMoments

@@ -27,6 +27,7 @@ from gapo.pairs.collate import PairBatch
 from gapo.pairs.encode import Encoder
 from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refuse_what_would_go_wrong
 from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
+from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
 from gapo.training.finite import check_gradient, check_losses, check_weights
@@ -34,7 +35,6 @@ from gapo.training.hub import ModelFolderTrainer
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
 from gapo.training.references import References
-from gapo.training.speed import engine_choice_for, engine_for, layout_for
 from gapo.training.step import MicroBatch, StepPlan, micro_batch_backward
 
 

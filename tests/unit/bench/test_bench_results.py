@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gapo.anchor.settings import ENGINE_NAMES
 from gapo.bench.growth import AXES, LAB, MODEL, Point, curves, points, random_pairs
 from gapo.bench.memory import parsed, peak_bytes
 from gapo.bench.records import Lines
@@ -11,7 +12,7 @@ from gapo.bench.run import Results
 from gapo.bench.setting import Setting
 from gapo.bench.summary import growth_facts, summarised
 from gapo.bench.targets import TARGETS, outcomes
-from gapo.bench.variants import NO_TRL, all_variants, chosen_variants, engine_names
+from gapo.bench.variants import NO_TRL, all_variants, chosen_variants
 from gapo.errors import InputError
 
 FACTS = {"pairs": 4, "tokens": 100, "useful_gflop": 8.0}
@@ -117,7 +118,7 @@ def test_a_summary_of_another_version_is_begun_anew(tmp_path):
 
 
 def test_every_engine_has_a_variant():
-    assert {f"gapo-{engine}" for engine in engine_names()} <= set(all_variants())
+    assert {f"gapo-{engine}" for engine in ENGINE_NAMES} <= set(all_variants())
     assert [name for name, variant in all_variants().items() if not variant.ours] == ["trl-simpo", "trl-dpo"]
 
 

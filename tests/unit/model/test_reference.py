@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tiny
+from gapo.model import passes
 from gapo.model import reference as reference_module
 from gapo.model.policy import pair_logps
 from gapo.model.reference import fingerprint, logps_of, reference_logps
@@ -21,7 +22,7 @@ def test_length_sorted_batches_give_the_same_numbers_in_the_same_order(llama, mo
     pairs = tiny.random_pairs(9)
     whole = pair_logps(llama, collate(pairs, tiny.PAD))
     for size in (10_000, 60, 1):
-        monkeypatch.setitem(reference_module.BATCH_ENTRIES, "cpu", size)
+        monkeypatch.setitem(passes.BATCH_ENTRIES, "cpu", size)
         found = logps_of(llama, pairs, tiny.PAD, shared=shared)
         assert torch.allclose(found.chosen, whole.chosen, atol=1e-10)
         assert torch.allclose(found.rejected, whole.rejected, atol=1e-10)
