@@ -82,9 +82,11 @@ def _with_numbers(value: Any, depth: int = 0) -> Any:
 
 
 def _as_meant(key: str, value: Any, written: Any) -> Any:
-    """YAML reads `no` as false and some names as numbers; these keys hold words."""
+    """YAML reads `no`, `on` and `off` as truth values and some names as numbers; these keys hold words."""
     if key in _WORDS and not isinstance(value, dict | list | bool) and value is not None:
         return str(written)
+    if key == "shared_prefix" and isinstance(value, bool):
+        return "on" if value else "off"
     return "no" if key.endswith("_strategy") and value is False else value
 
 

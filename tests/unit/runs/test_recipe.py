@@ -157,3 +157,8 @@ def test_the_hash_sees_every_value_but_the_place():
     other = read_recipe("mini", ["noise.rate=0.3"])
     assert recipe_hash(here) == recipe_hash(there)
     assert recipe_hash(here) != recipe_hash(other)
+
+
+def test_on_and_off_are_words_where_words_are_meant():
+    for word in ("on", "off", "auto"):
+        assert read_recipe("mini", [f"train.shared_prefix={word}"])["train"]["shared_prefix"] == word
