@@ -17,7 +17,7 @@ from gapo.bench.setting import Setting, Workload, workload
 from gapo.bench.speed import check_repetitions, set_up
 from gapo.bench.summary import environment_facts, growth_facts, setting_facts, summarised
 from gapo.bench.tables import table
-from gapo.bench.variants import Variant, all_variants, chosen_variants
+from gapo.bench.variants import Variant, all_variants, chosen_variants, is_not_auto
 from gapo.errors import InputError
 from gapo.storage import whole_file
 
@@ -86,7 +86,7 @@ def run_bench(
         _begin(results, facts, speed)
         if memory:  # first, while this process is still small
             _memory(variants, setting, results.lines("memory"), say)
-        told = _speed(variants, work, setting, results, facts, repetitions, say) if speed else {}
+        told = _speed(variants, work, setting, results, facts, repetitions, say) if speed else _told(results)
         _sum_up(results, facts, told)
     if growth:
         measure_growth(results.lines("growth").begin(), say, precision=setting.precision, quick=quick)
@@ -108,8 +108,15 @@ def _sum_up(results: Results, facts: dict[str, Any], told: dict[str, dict[str, A
     results.write(**facts, **summarised(facts["setting"], labels, told, raw, memory))
 
 
+def _told(results: Results) -> dict[str, dict[str, Any]]:
+    """What setting the variants up told when they were timed."""
+    kept = ("engine", "same_as", "row_tokens")
+    rows = results.summary().get("variants", [])
+    return {row["name"]: {key: row[key] for key in kept if key in row} for row in rows}
+
+
 def _memory(variants: Sequence[Variant], setting: Setting, lines: Lines, say: Say) -> None:
-    for variant in variants:
+    for variant in sorted(variants, key=is_not_auto):
         try:
             found = measured_memory(variant.name, setting)
         except InputError as error:

@@ -68,6 +68,11 @@ def build_ours(
     )
 
 
+def is_not_auto(variant: Variant) -> bool:
+    """Sorts `auto` to the front: it goes by the memory that is free, which should be what a user finds."""
+    return variant.name != f"gapo-{AUTO}"
+
+
 def engine_of(trainer: Any) -> str | None:
     """The engine `auto` has come to, and how it keeps gradients."""
     choice = getattr(trainer, "engine_choice", None)
