@@ -42,7 +42,7 @@ def bars(rows: Sequence[Bar], title: str) -> Figure:
         axes.text(found.high + 0.015 * furthest, place, words, va="center", color=INK, fontsize=11, parse_math=False)
     axes.set_yticks(range(len(rows)), [row.label for row in rows], parse_math=False)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(0, furthest * 1.5)  # room for the words
+    axes.set_xlim(0, furthest * 1.75)  # room for the words
     axes.grid(axis="y", visible=False)
     axes.set_title(title, color=INK, fontsize=11.5, loc="left", parse_math=False)
     return figure

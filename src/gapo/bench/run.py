@@ -16,7 +16,7 @@ from gapo.bench.records import Lines
 from gapo.bench.setting import Setting, Workload, workload
 from gapo.bench.speed import check_repetitions, set_up
 from gapo.bench.summary import environment_facts, growth_facts, setting_facts, summarised
-from gapo.bench.tables import table
+from gapo.bench.tables import shown_label, table
 from gapo.bench.variants import Variant, all_variants, chosen_variants, is_not_auto
 from gapo.errors import InputError
 from gapo.storage import whole_file
@@ -147,8 +147,7 @@ def _bar(row: dict[str, Any], ours: bool) -> Any:
 
     against = row["against_trl_simpo"]
     note = f"{against['value']:.2f} x TRL SimPO" if against and row["name"] != "trl-simpo" else ""
-    label = row["label"] + (f" ({row['engine']})" if row.get("engine") else "")
-    return Bar(label, Spread(**row["seconds_per_pair"]), ours, note)
+    return Bar(shown_label(row), Spread(**row["seconds_per_pair"]), ours, note)
 
 
 def _title(setting: dict[str, Any]) -> str:

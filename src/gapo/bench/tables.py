@@ -23,6 +23,15 @@ NOTES = (
 )
 
 
+def shown_label(row: Mapping[str, Any]) -> str:
+    """A variant's name, with the engine it came to and how that keeps gradients where that is not said by the name."""
+    label, engine = str(row["label"]), str(row.get("engine") or "")
+    own = label.rpartition(" ")[2]
+    if engine.startswith(own):
+        return f"{label}{engine.removeprefix(own)}"
+    return f"{label}: {engine}" if engine else label
+
+
 def table(summary: Mapping[str, Any]) -> str:
     """The whole file, as far as there is something to tell."""
     parts = ["# Bench", *_speed(summary)] if "setting" in summary else ["# Bench"]
@@ -61,7 +70,7 @@ def _variants(rows: Sequence[Mapping[str, Any]]) -> str:
         header,
         (
             (
-                row["label"] + (f" ({row['engine']})" if row.get("engine") else ""),
+                shown_label(row),
                 shown(row.get("seconds_per_pair")),
                 shown(row.get("tokens_per_second"), ".0f"),
                 f"{row['peak_bytes'] / 2**30:.2f} GiB" if row.get("peak_bytes") else "–",

@@ -11,6 +11,7 @@ from gapo.bench.records import Lines
 from gapo.bench.run import Results
 from gapo.bench.setting import Setting
 from gapo.bench.summary import growth_facts, summarised
+from gapo.bench.tables import shown_label
 from gapo.bench.targets import TARGETS, outcomes
 from gapo.bench.variants import NO_TRL, all_variants, chosen_variants
 from gapo.errors import InputError
@@ -129,3 +130,16 @@ def test_without_trl_its_variants_are_left_out_with_a_sentence(monkeypatch):
     assert said == [NO_TRL]
     with pytest.raises(InputError, match="nothing is left"):
         chosen_variants(["trl-simpo"], said.append)
+
+
+@pytest.mark.parametrize(
+    ("label", "engine", "shown"),
+    [
+        ("GAPO, bank", "bank (bf16)", "GAPO, bank (bf16)"),
+        ("GAPO, auto", "bank (bf16)", "GAPO, auto: bank (bf16)"),
+        ("GAPO, auto", "two_pass", "GAPO, auto: two_pass"),
+        ("gapo SimPO", None, "gapo SimPO"),
+    ],
+)
+def test_a_label_says_the_engine_once(label, engine, shown):
+    assert shown_label({"label": label, "engine": engine}) == shown
