@@ -17,7 +17,7 @@ from gapo.bench.setting import Setting, Workload, workload
 from gapo.bench.speed import check_repetitions, set_up
 from gapo.bench.summary import environment_facts, growth_facts, setting_facts, summarised
 from gapo.bench.tables import shown_label, table
-from gapo.bench.variants import Variant, all_variants, chosen_variants, is_not_auto
+from gapo.bench.variants import Variant, all_variants, auto_first, chosen_variants
 from gapo.errors import InputError
 from gapo.storage import whole_file
 
@@ -116,7 +116,7 @@ def _told(results: Results) -> dict[str, dict[str, Any]]:
 
 
 def _memory(variants: Sequence[Variant], setting: Setting, lines: Lines, say: Say) -> None:
-    for variant in sorted(variants, key=is_not_auto):
+    for variant in auto_first(variants):
         try:
             found = measured_memory(variant.name, setting)
         except InputError as error:

@@ -18,7 +18,7 @@ from gapo.bench.arithmetic import order
 from gapo.bench.records import Lines
 from gapo.bench.setting import Setting, Workload
 from gapo.bench.stepping import Stepper
-from gapo.bench.variants import AUTO, Variant, engine_of, is_not_auto
+from gapo.bench.variants import AUTO, Variant, auto_first, engine_of
 from gapo.errors import InputError
 
 Say = Callable[[str], None]
@@ -67,7 +67,7 @@ def set_up(variants: Sequence[Variant], work: Workload, setting: Setting, stack:
     guess: dict[str, float] = {}
     engines: dict[str, str | None] = {}
     optimizer: Any = None
-    for variant in sorted(variants, key=is_not_auto):
+    for variant in auto_first(variants):
         trainer = variant.build(work, setting, folder / variant.name, optimizer)
         if same := [name for name, engine in engines.items() if engine == engine_of(trainer) is not None]:
             facts[variant.name] = {"engine": engine_of(trainer), "same_as": same[0]}

@@ -68,9 +68,9 @@ def build_ours(
     )
 
 
-def is_not_auto(variant: Variant) -> bool:
-    """Sorts `auto` to the front: it goes by the memory that is free, which should be what a user finds."""
-    return variant.name != f"gapo-{AUTO}"
+def auto_first(variants: Sequence[Variant]) -> list[Variant]:
+    """`auto` goes by the memory that is free: it should find what a user finds, not what the others have left."""
+    return sorted(variants, key=lambda variant: variant.name != f"gapo-{AUTO}")
 
 
 def engine_of(trainer: Any) -> str | None:

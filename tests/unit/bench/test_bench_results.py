@@ -8,12 +8,12 @@ from gapo.anchor.settings import ENGINE_NAMES
 from gapo.bench.growth import AXES, LAB, MODEL, Point, curves, points, random_pairs
 from gapo.bench.memory import parsed, peak_bytes
 from gapo.bench.records import Lines
-from gapo.bench.run import Results
+from gapo.bench.run import Results, _told
 from gapo.bench.setting import Setting
 from gapo.bench.summary import growth_facts, summarised
 from gapo.bench.tables import shown_label
 from gapo.bench.targets import TARGETS, outcomes
-from gapo.bench.variants import NO_TRL, all_variants, chosen_variants
+from gapo.bench.variants import NO_TRL, all_variants, auto_first, chosen_variants
 from gapo.errors import InputError
 
 FACTS = {"pairs": 4, "tokens": 100, "useful_gflop": 8.0}
@@ -143,3 +143,18 @@ def test_without_trl_its_variants_are_left_out_with_a_sentence(monkeypatch):
 )
 def test_a_label_says_the_engine_once(label, engine, shown):
     assert shown_label({"label": label, "engine": engine}) == shown
+
+
+def test_memory_measured_apart_keeps_what_timing_told(tmp_path):
+    results = Results(tmp_path)
+    told = {"engine": "bank (bf16)", "same_as": "gapo-bank"}
+    (tmp_path / "summary.json").write_text(
+        json.dumps({"format": 1, "variants": [{"name": "gapo-auto", "x": 1, **told}]})
+    )
+    assert _told(results) == {"gapo-auto": told}
+
+
+def test_auto_finds_the_memory_a_user_finds():
+    names = [variant.name for variant in auto_first(list(all_variants().values()))]
+    assert names[0] == "gapo-auto"
+    assert sorted(names) == sorted(all_variants())
