@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gapo.model.ranks import ALONE, Ranks
+
 BLOCK_ENTRIES = {"cpu": 2**21}  # 8 MB in fp32: much smaller and the calls cost more than the sums
 BLOCK_ENTRIES_ELSEWHERE = 2**24
 
@@ -97,18 +99,19 @@ class GradientBank:
         for table, part in zip(self._tables, gradients, strict=True):
             table[rows] = part.reshape(len(rows), -1).to(table.dtype)
 
-    def sums(self, pairs: slice, scope: Sequence[nn.Parameter]) -> Sums:
-        """One pass: g, its norm, every norm and dot product over the parameters in scope."""
+    def sums(self, pairs: slice, scope: Sequence[nn.Parameter], ranks: Ranks = ALONE) -> Sums:
+        """One pass: g over the pairs of all ranks, its norm, each own pair's norm and dot product in scope."""
         count = len(range(*pairs.indices(self._pairs)))
+        together = max(1, ranks.count(count))
         squares = torch.zeros(count, dtype=torch.float64)
         dots = torch.zeros(count, dtype=torch.float64)
         total = 0.0
         gradient = []
         for k in self._places(scope):
             mean = self._empty_like(k)
-            share = torch.full_like(mean[:1], 1 / count).expand(count)
-            for columns, block in self._blocks(k, pairs):
-                mean[columns] = share @ block
+            share = torch.full_like(mean[:1], 1 / together).expand(count)
+            for columns, block in self._blocks(k, pairs, ranks):
+                mean[columns] = ranks.sum(share @ block)
                 dots += (block @ mean[columns]).cpu()
                 squares += torch.linalg.vector_norm(block, dim=1).cpu().double() ** 2
             total += float(torch.linalg.vector_norm(mean)) ** 2
@@ -129,26 +132,26 @@ class GradientBank:
                 dots += (block @ flat[columns]).cpu()
         return dots
 
-    def weighted(self, coefficients: Tensor) -> list[Tensor]:
-        """sum_i c_i * G_i for every parameter: the step's gradient."""
+    def weighted(self, coefficients: Tensor, ranks: Ranks = ALONE) -> list[Tensor]:
+        """sum_i c_i * G_i over the pairs of all ranks, for every parameter: the step's gradient."""
         gradient = []
         for k, parameter in enumerate(self.parameters):
             total = self._empty_like(k)
             weights = coefficients.to(total)
-            for columns, block in self._blocks(k, slice(None)):
-                total[columns] = weights @ block
+            for columns, block in self._blocks(k, slice(None), ranks):
+                total[columns] = ranks.sum(weights @ block)
             gradient.append(total.view(parameter.shape).to(parameter.dtype))
         return gradient
 
-    def cosine(self, one: Tensor, other: Tensor) -> float:
-        """The cosine between two weighted sums, without keeping either."""
+    def cosine(self, one: Tensor, other: Tensor, ranks: Ranks = ALONE) -> float:
+        """The cosine between two weighted sums over the pairs of all ranks, without keeping either."""
         gram = torch.zeros(2, 2, dtype=torch.float64)
         both = torch.stack([one.double(), other.double()])
         for k in range(len(self.parameters)):
             weights = both.to(self._tables[k].device, self._exact(k))
-            for _, block in self._blocks(k, slice(None)):
-                sums = weights @ block
-                gram += (sums @ sums.T).cpu()
+            for _, block in self._blocks(k, slice(None), ranks):
+                both_sums = ranks.sum(weights @ block)
+                gram += (both_sums @ both_sums.T).cpu()
         length = float((gram[0, 0] * gram[1, 1]).sqrt())
         return float(gram[0, 1]) / length if length > 0 else float("nan")
 
@@ -156,10 +159,11 @@ class GradientBank:
         place = {id(p): k for k, p in enumerate(self.parameters)}
         return [place[id(p)] for p in scope]
 
-    def _blocks(self, k: int, pairs: slice) -> Iterator[tuple[slice, Tensor]]:
+    def _blocks(self, k: int, pairs: slice, ranks: Ranks = ALONE) -> Iterator[tuple[slice, Tensor]]:
+        """The table in parts of some columns; ranks that add up their parts cut them alike."""
         table = self._tables[k][: self._pairs][pairs]
         entries = BLOCK_ENTRIES.get(table.device.type, BLOCK_ENTRIES_ELSEWHERE)
-        width = max(1, entries // max(1, len(table)))
+        width = max(1, entries // max(1, ranks.largest(len(table))))
         for start in range(0, table.shape[1], width):
             columns = slice(start, start + width)
             yield columns, self._exactly(table[:, columns], self._exact(k))

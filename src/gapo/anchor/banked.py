@@ -18,6 +18,7 @@ from gapo.anchor.settings import AnchorSettings
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision
 from gapo.model.perturb import global_norm
+from gapo.model.ranks import ALONE, Ranks
 from gapo.pairs.collate import PairBatch
 
 
@@ -33,10 +34,11 @@ class Bank(Engine):
         precision: Precision = nullcontext,
         *,
         mixed: bool = False,
+        ranks: Ranks = ALONE,
         dtype: torch.dtype | None = None,
     ) -> None:
         """`dtype` of the bank; None is each parameter's own."""
-        super().__init__(settings, precision, mixed=mixed)
+        super().__init__(settings, precision, mixed=mixed, ranks=ranks)
         self.dtype = dtype
         self._kept: GradientBank | None = None
         self._at_once = 1
@@ -88,8 +90,9 @@ class Bank(Engine):
         return self._kept
 
     def _mean(self, bank: GradientBank, places: slice, scope: Sequence[nn.Parameter]) -> tuple[Direction, Geometry]:
-        sums = bank.sums(places, scope)
-        geometry = Geometry.of(sums.norms, sums.dots, sums.norm, self.settings.radius)
+        sums = bank.sums(places, scope, self.together)
+        pairs = self.together.count(len(sums.norms))
+        geometry = Geometry.of(sums.norms, sums.dots, sums.norm, self.settings.radius, pairs)
         return Direction(tuple(scope), sums.gradient, sums.norm), geometry
 
     def _group(
@@ -111,7 +114,7 @@ class Bank(Engine):
         for i, pair in enumerate(each_pair(group)):
             gradient = bank.own(places.start + i, scope)
             direction = Direction(scope, gradient, global_norm(gradient))
-            alone.append(self.at_anchor(model, [pair], policy[i : i + 1], direction))
+            alone.append(self.at_anchor(model, [pair], policy[i : i + 1], direction, checked=False))
         return self.pair_by_pair(alone)
 
 

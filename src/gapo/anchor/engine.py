@@ -17,6 +17,8 @@ from gapo.anchor.settings import AnchorSettings
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision
 from gapo.model.perturb import global_norm
+from gapo.model.ranks import ALONE, Ranks
+from gapo.model.sharding import shard_like
 from gapo.pairs.collate import PairBatch
 
 Weigh = Callable[[slice, PairLogps, PairLogps], Tensor]
@@ -29,10 +31,20 @@ class Engine:
     name: ClassVar[str]
     takes_gradient: ClassVar[bool] = False  # the step's gradient comes with the probe, no pass of its own follows
 
-    def __init__(self, settings: AnchorSettings, precision: Precision = nullcontext, *, mixed: bool = False) -> None:
+    def __init__(
+        self,
+        settings: AnchorSettings,
+        precision: Precision = nullcontext,
+        *,
+        mixed: bool = False,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """`ranks` share the step; they share its directions too, unless each is to have its own."""
         self.settings = settings
         self.precision = precision
-        self.forwards = GapForwards(precision, mixed)
+        self.ranks = ranks
+        self.together = ranks if settings.direction == "global" else ALONE
+        self.forwards = GapForwards(precision, mixed, ranks=ranks)
 
     def anchors(
         self, model: nn.Module, batches: Sequence[PairBatch], step: int = 0, weigh: Weigh | None = None
@@ -87,22 +99,26 @@ class Engine:
             return policy, policy, GroupFinding(direction.norm)
         radius = self.settings.radius
         home, anchor, moved = self.forwards(model, batches, policy, direction, radius, audit=audit)
-        ratio = self_check_ratio(home.margin - anchor.margin, direction.norm, radius) if checked else None
+        gap = home.margin - anchor.margin
+        ratio = self_check_ratio(gap, direction.norm, radius, self.together) if checked else None
         return home, anchor, GroupFinding(direction.norm, moved, ratio)
 
     def pair_by_pair(self, alone: Sequence[Found]) -> Found:
         """The findings of pairs that each had an anchor of their own, as those of a group."""
-        policy, anchor = (PairLogps.cat([found[k] for found in alone]) for k in (0, 1))  # type: ignore[misc]
-        norm = sum(found[2].direction_norm for found in alone) / len(alone)
-        moved = sum(found[2].moved for found in alone) / len(alone)
-        ratio = self_check_ratio(policy.margin - anchor.margin, norm, self.settings.radius)
+        nothing = PairLogps.none()  # a rank may have no pair of a group
+        policy, anchor = (PairLogps.cat([found[k] for found in alone] or [nothing]) for k in (0, 1))  # type: ignore[misc]
+        count = max(1, self.together.count(len(alone)))
+        norm = self.together.sum_of(sum(found[2].direction_norm for found in alone)) / count
+        moved = self.together.sum_of(sum(found[2].moved for found in alone)) / count
+        ratio = self_check_ratio(policy.margin - anchor.margin, norm, self.settings.radius, self.together)
         return policy, anchor, GroupFinding(norm, moved, ratio)
 
     def random_direction(self, scope: Sequence[nn.Parameter], step: int) -> Direction:
-        """The control: one random direction, new at each step, the same on every machine."""
+        """The control: one random direction, new at each step, the same on every machine and rank."""
         generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
         gradient = tuple(
-            torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p.device, p.dtype) for p in scope
+            shard_like(torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p.device, p.dtype), p)
+            for p in scope
         )
         return Direction(tuple(scope), gradient, global_norm(gradient))
 

@@ -26,6 +26,7 @@ from gapo.anchor.two_pass import TwoPass
 from gapo.errors import InputError
 from gapo.model.memory import available_memory
 from gapo.model.passes import Precision
+from gapo.model.ranks import ALONE, Ranks
 from gapo.pairs.collate import PairBatch
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (TwoPass, Bank, FirstOrder, Streaming)}
@@ -44,11 +45,18 @@ class Choice:
         kept = " in bf16" if self.bank_dtype is torch.bfloat16 else ""
         return f"anchor engine {self.name}{kept}: {self.reason}"
 
-    def engine(self, settings: AnchorSettings, precision: Precision = nullcontext, *, mixed: bool = False) -> Engine:
+    def engine(
+        self,
+        settings: AnchorSettings,
+        precision: Precision = nullcontext,
+        *,
+        mixed: bool = False,
+        ranks: Ranks = ALONE,
+    ) -> Engine:
         settings = replace(settings, engine=self.name)
         if self.name in ("bank", "first_order"):
-            return ENGINES[self.name](settings, precision, mixed=mixed, dtype=self.bank_dtype)  # type: ignore[call-arg]
-        return ENGINES[self.name](settings, precision, mixed=mixed)
+            return ENGINES[self.name](settings, precision, mixed=mixed, ranks=ranks, dtype=self.bank_dtype)  # type: ignore[call-arg]
+        return ENGINES[self.name](settings, precision, mixed=mixed, ranks=ranks)
 
 
 def choose_engine(
@@ -58,14 +66,17 @@ def choose_engine(
     *,
     bank_fits_loss: bool = True,
     displaced_step: bool = False,
+    sharded: bool = False,
     free: int | None = None,
 ) -> Choice:
     """The engine asked for, or for `auto` the fastest exact one whose memory is there.
 
-    `pairs` of one optimiser step. `bank_fits_loss`: the loss depends on the margin alone, so its gradient is a sum of
-    margin gradients. `displaced_step`: the step's gradient is taken elsewhere (SAM), where a bank has nothing. `free`
-    bytes; measured if not given.
+    `pairs` of one optimiser step that this process has. `bank_fits_loss`: the loss depends on the margin alone, so its
+    gradient is a sum of margin gradients. `displaced_step`: the step's gradient is taken elsewhere (SAM), where a bank
+    has nothing. `sharded`: FSDP2 holds the weights. `free` bytes; measured if not given.
     """
+    if sharded:
+        return _for_shards(settings)
     trained = [p for p in model.parameters() if p.requires_grad]
     entries = sum(p.numel() for p in trained)
     own = entries * max((p.element_size() for p in trained), default=4) * pairs
@@ -94,6 +105,21 @@ def choose_engine(
         )
     least = own if settings.bank_dtype == "fp32" else half
     return Choice("two_pass", None, f"gradients of {pairs} pairs would take {_size(least)}, {_size(free)} are free")
+
+
+def _for_shards(settings: AnchorSettings) -> Choice:
+    """Shards move for all ranks at once, and a gradient comes summed over them: only `two_pass` works so."""
+    way_out = "use DDP (with LoRA where the model is large)"
+    if settings.engine not in ("auto", "two_pass"):
+        raise InputError(
+            f"anchor.engine {settings.engine} needs every pair's own gradient, which FSDP2 never shows; leave "
+            f"anchor.engine at auto, or {way_out}"
+        )
+    if settings.strategy == "instance":
+        raise InputError(f"anchor.strategy instance moves weights pair by pair, which FSDP2 shares out; {way_out}")
+    if settings.direction == "rank":
+        raise InputError(f"anchor.direction rank moves each rank's weights its own way, but FSDP2 shares them; {way_out}")
+    return Choice("two_pass", None, "FSDP2 shares the weights out, and sums gradients over pairs and ranks")
 
 
 def probe(model: nn.Module, batches: Sequence[PairBatch], settings: AnchorSettings, step: int = 0) -> Probe:

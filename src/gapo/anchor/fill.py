@@ -39,6 +39,8 @@ def fill(
         found = list(_together(bank, model, whole, precision, at_once))
     else:
         found = list(_one_by_one(bank, model, whole, precision))
+    if not found:  # another rank has this step's pairs
+        return PairLogps.none(next(model.parameters()).dtype, next(model.parameters()).device)
     order = torch.cat([rows for rows, _ in found])
     joined = PairLogps.cat([policy for _, policy in found])
     return joined[torch.argsort(order).to(joined.chosen.device)]

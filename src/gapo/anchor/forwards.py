@@ -18,6 +18,7 @@ from gapo.anchor.gap import Direction, self_check_ratio
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision, forward
 from gapo.model.perturb import displaced
+from gapo.model.ranks import ALONE, Ranks
 from gapo.pairs.collate import PairBatch
 
 logger = logging.getLogger("gapo")
@@ -33,6 +34,7 @@ class GapForwards:
     precision: Precision = nullcontext
     mixed: bool = False
     safe: bool = False  # bf16 was found to measure the gap
+    ranks: Ranks = ALONE  # who judges together
 
     def __call__(
         self,
@@ -61,6 +63,8 @@ class GapForwards:
         return home, anchor, moved
 
     def _judge(self, gap: Tensor, low_gap: Tensor, norm: float, radius: float) -> None:
+        gap, low_gap = self.ranks.gather(gap), self.ranks.gather(low_gap)
+        norm = self.ranks.sum_of(norm) / self.ranks.total  # one for all, unless each rank has a direction of its own
         exact, low = self_check_ratio(gap, norm, radius), self_check_ratio(low_gap, norm, radius)
         agreement = correlation(gap, low_gap)
         was = self.safe

@@ -22,6 +22,8 @@ from gapo.model.logps import PairLogps, PerPair
 from gapo.model.passes import Precision, backward
 from gapo.model.perturb import global_norm, without_gradients
 from gapo.model.policy import causal_lm
+from gapo.model.ranks import ALONE, Ranks
+from gapo.model.sharding import is_sharded
 from gapo.pairs.collate import PairBatch
 
 
@@ -59,21 +61,27 @@ def parameters_in_scope(model: nn.Module, scope: str = "full") -> tuple[nn.Param
 
 
 def margin_direction(
-    model: nn.Module, batches: Sequence[PairBatch], scope: Sequence[nn.Parameter], precision: Precision = nullcontext
+    model: nn.Module,
+    batches: Sequence[PairBatch],
+    scope: Sequence[nn.Parameter],
+    precision: Precision = nullcontext,
+    ranks: Ranks = ALONE,
 ) -> tuple[Direction, PairLogps]:
-    """g = gradient of the mean margin over all pairs of the batches, and the log-probs met on the way.
+    """g = gradient of the mean margin over all pairs of the ranks' batches, and the log-probs met on the way.
 
     `.backward()` and not `autograd.grad`: gradient hooks of data-parallel wrappers see only the former.
     """
-    pairs = sum(len(batch) for batch in batches)
+    pairs = max(1, ranks.count(sum(len(batch) for batch in batches)))
     trained = [p for p in model.parameters() if p.requires_grad]
     with without_gradients(trained):
         policy = backward(model, batches, lambda logps, _: logps.margin.sum() / pairs, precision)
+        if not is_sharded(model):  # shards have been summed on the way
+            ranks.sum_gradients(scope)
         gradient = tuple(p.grad if p.grad is not None else torch.zeros_like(p) for p in scope)
     return Direction(tuple(scope), gradient, global_norm(gradient)), policy
 
 
-def self_check_ratio(gap: PerPair, norm: float, radius: float) -> float | None:
+def self_check_ratio(gap: PerPair, norm: float, radius: float, ranks: Ranks = ALONE) -> float | None:
     """mean gap / (rho * ||g||): near 1 when the move is small and survives rounding. None without a direction."""
     expected = radius * norm
-    return float(gap.cpu().double().mean()) / expected if expected > 0 else None
+    return ranks.mean(gap) / expected if expected > 0 else None

@@ -40,9 +40,10 @@ class Geometry:
     gap_others: PerPair
 
     @staticmethod
-    def of(norms: Tensor, dots: Tensor, direction_norm: float, radius: float) -> Geometry:
-        """From ||G_i||, G_i . g and ||g|| of one group."""
-        own = radius * norms**2 / (len(norms) * direction_norm) if direction_norm > 0 else torch.zeros_like(norms)
+    def of(norms: Tensor, dots: Tensor, direction_norm: float, radius: float, pairs: int | None = None) -> Geometry:
+        """From ||G_i||, G_i . g and ||g|| of one group; `pairs` in g, if there are more than these."""
+        pairs = len(norms) if pairs is None else pairs
+        own = radius * norms**2 / (pairs * direction_norm) if direction_norm > 0 else torch.zeros_like(norms)
         slope = radius * dots / direction_norm if direction_norm > 0 else torch.zeros_like(norms)
         return Geometry(norms, dots / (norms * direction_norm), own, slope - own)
 
@@ -79,6 +80,11 @@ class Probe:
         """The findings of a step's groups, together."""
         policy, anchor = PairLogps.cat([group[0] for group in groups]), PairLogps.cat([group[1] for group in groups])
         return Probe(policy, anchor, tuple(group[2] for group in groups), **known)
+
+    @property
+    def summary(self) -> tuple[float | None, float, float]:
+        """The self-check ratio, ||g||, and the distance moved."""
+        return self.ratio, self.direction_norm, self.moved
 
     @property
     def gap(self) -> PerPair:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gapo.model.logps import PairLogps, PerPair
+from gapo.model.ranks import ALONE, Ranks
 
 
 def length_terms(policy: PairLogps) -> PerPair:
@@ -16,9 +17,9 @@ def length_terms(policy: PairLogps) -> PerPair:
     return 1 / chosen + 1 / rejected
 
 
-def scaled_to_gap(values: Tensor, direction_norm: float, radius: float) -> Tensor:
-    """The values divided by their mean, times rho * ||g||: the mean gap to first order. 0 where there is none."""
-    mean = float(values.cpu().double().mean())
+def scaled_to_gap(values: Tensor, direction_norm: float, radius: float, ranks: Ranks = ALONE) -> Tensor:
+    """The values divided by their mean over all ranks, times rho * ||g||: the mean gap to first order. 0 where there is none."""
+    mean = ranks.mean(values)
     if not (math.isfinite(direction_norm) and math.isfinite(mean) and mean > 0):
         return torch.zeros_like(values)
     return values * (radius * direction_norm / mean)

@@ -42,7 +42,8 @@ class Streaming(Engine):
         scope = self.scope(model)
         inside = {id(p) for p in scope}
         if self.norm is None:
-            self.norm = margin_direction(model, next(self.groups(batches))[1], scope, self.precision)[0].norm
+            first = next(self.groups(batches))[1]
+            self.norm = margin_direction(model, first, scope, self.precision, self.together)[0].norm
         trained = [p for p in model.parameters() if p.requires_grad]
         gradient = [torch.zeros_like(p) for p in trained]
         found: list[Found] = []
@@ -50,7 +51,7 @@ class Streaming(Engine):
         weights = 0.0
         with without_gradients(trained):
             for places, group in self.groups(batches):
-                count = places.stop - places.start
+                count = self.together.count(places.stop - places.start)
                 alone, norms = [], []
                 for i, pair in enumerate(each_pair(group)):
                     with self.precision():
@@ -69,8 +70,12 @@ class Streaming(Engine):
                             parameter.grad = None
                     alone.append((policy, anchor))
                 found.append(_joined(alone, self.norm))
-                geometry.append(_own_share(torch.tensor(norms, dtype=torch.float64), self.settings.radius, self.norm))
-        self._learn([part for part, p in zip(gradient, trained, strict=True) if id(p) in inside], weights)
+                lengths = torch.tensor(norms, dtype=torch.float64)
+                geometry.append(_own_share(lengths, self.settings.radius, self.norm, count))
+        for part in gradient:
+            self.ranks.sum(part)
+        inner = [part for part, p in zip(gradient, trained, strict=True) if id(p) in inside]
+        self._learn(inner, self.ranks.sum_of(weights))
         return Probe.of(found, geometry=Geometry.cat(geometry), gradient=gradient)
 
     def _learn(self, gradient: Sequence[torch.Tensor], weights: float) -> None:
@@ -83,7 +88,7 @@ class Streaming(Engine):
         raise InputError("gradnorm scales by the mean over a step, which streaming never sees; use another engine")
 
     def directions(self, model: nn.Module, batches: Sequence[PairBatch]) -> Probe:
-        return TwoPass(self.settings, self.precision).directions(model, batches)
+        return TwoPass(self.settings, self.precision, ranks=self.ranks).directions(model, batches)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "norm": self.norm}
@@ -94,11 +99,12 @@ class Streaming(Engine):
 
 
 def _joined(alone: Sequence[tuple[PairLogps, PairLogps]], norm: float) -> Found:
-    policy = PairLogps.cat([policy for policy, _ in alone])
-    return policy, PairLogps.cat([anchor for _, anchor in alone]), GroupFinding(norm)
+    nothing = PairLogps.none()  # a rank may have no pair of a group
+    policy = PairLogps.cat([policy for policy, _ in alone] or [nothing])
+    return policy, PairLogps.cat([anchor for _, anchor in alone] or [nothing]), GroupFinding(norm)
 
 
-def _own_share(norms: torch.Tensor, radius: float, norm: float) -> Geometry:
+def _own_share(norms: torch.Tensor, radius: float, norm: float, pairs: int) -> Geometry:
     unknown = torch.full_like(norms, float("nan"))
-    own = radius * norms**2 / (len(norms) * norm) if norm > 0 else torch.zeros_like(norms)
+    own = radius * norms**2 / (pairs * norm) if norm > 0 else torch.zeros_like(norms)
     return Geometry(norms, unknown, own, unknown)

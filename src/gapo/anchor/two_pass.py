@@ -30,12 +30,12 @@ class TwoPass(Engine):
             policy = forward(model, group, self.precision)
             return self.at_anchor(model, group, policy, self.random_direction(scope, step), checked=False)
         if self.settings.strategy == "batch":
-            direction, policy = margin_direction(model, group, scope, self.precision)
+            direction, policy = margin_direction(model, group, scope, self.precision, self.together)
             return self.at_anchor(model, group, policy, direction, audit=is_audit(step))
         alone = []
         for pair in each_pair(group):
             direction, policy = margin_direction(model, [pair], scope, self.precision)
-            alone.append(self.at_anchor(model, [pair], policy, direction))
+            alone.append(self.at_anchor(model, [pair], policy, direction, checked=False))  # all of them together are
         return self.pair_by_pair(alone)
 
     def norms(self, model: nn.Module, batches: Sequence[PairBatch]) -> Probe:
@@ -44,7 +44,7 @@ class TwoPass(Engine):
         found: list[Found] = []
         geometry = []
         for _, group in self.groups(batches):
-            mean, policy = margin_direction(model, group, scope, self.precision)
+            mean, policy = margin_direction(model, group, scope, self.precision, self.together)
             norms, dots = [], []
             for pair in each_pair(group):
                 own, _ = margin_direction(model, [pair], scope, self.precision)
@@ -53,13 +53,14 @@ class TwoPass(Engine):
             found.append((policy, policy, GroupFinding(mean.norm)))
             slopes = torch.tensor(dots, dtype=torch.float64)
             lengths = torch.tensor(norms, dtype=torch.float64)
-            geometry.append(Geometry.of(lengths, slopes, mean.norm, self.settings.radius))
+            pairs = self.together.count(len(lengths))
+            geometry.append(Geometry.of(lengths, slopes, mean.norm, self.settings.radius, pairs))
         return Probe.of(found, geometry=Geometry.cat(geometry))
 
     def directions(self, model: nn.Module, batches: Sequence[PairBatch]) -> Probe:
         found: list[Found] = []
         for _, group in self.groups(batches):
-            direction, policy = margin_direction(model, group, self.scope(model), self.precision)
+            direction, policy = margin_direction(model, group, self.scope(model), self.precision, self.together)
             found.append((policy, policy, GroupFinding(direction.norm)))
         return Probe.of(found)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gapo.model.sharding import fresh_weights
 from gapo.pairs.encode import Encoder
 from gapo.pairs.pair import Prompt
 
@@ -38,7 +39,7 @@ def replies(
     was_training = model.training
     model.eval()
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with fresh_weights(model), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             output = model.generate(  # type: ignore[operator]
                 input_ids=ids,

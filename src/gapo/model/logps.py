@@ -73,8 +73,15 @@ class PairLogps:
         )
 
     @staticmethod
+    def none(dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> PairLogps:
+        """The log-probs of no pair at all."""
+        nothing, tokens = torch.empty(0, dtype=dtype, device=device), torch.empty(0, dtype=torch.long, device=device)
+        return PairLogps(nothing, nothing, tokens, tokens)
+
+    @staticmethod
     def cat(parts: list[PairLogps]) -> PairLogps:
         """The logps of several batches as one."""
+        parts = [part for part in parts if len(part)] or parts[:1]
         return PairLogps(
             torch.cat([part.chosen for part in parts]),
             torch.cat([part.rejected for part in parts]),

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 
 from gapo.model.logps import PairLogps
 from gapo.model.policy import causal_lm, pair_logps
-from gapo.pairs.collate import PairBatch
+from gapo.model.ranks import joined
+from gapo.model.sharding import fresh_weights, gradient_factor, is_sharded
+from gapo.pairs.collate import PairBatch, collate
+from gapo.pairs.encode import EncodedPair
 
 BATCH_ENTRIES = {
     "cpu": 300_000
@@ -34,17 +37,33 @@ def chunks_of(model: nn.Module, batch: PairBatch) -> list[tuple[Tensor, PairBatc
     return batch.chunks(batch_tokens(model))
 
 
+def idle_batch(like: PairBatch) -> PairBatch:
+    """A pair that counts for nothing: something to pass through shards while other processes need them."""
+    return collate([EncodedPair("idle", [0], [0], [0])], 0, like.shared).to(like.input_ids.device)
+
+
+def idle_passes(model: nn.Module, own: int) -> int:
+    """How many more passes other processes make through the shards that this one holds a part of."""
+    return joined().largest(own) - own if is_sharded(model) else 0
+
+
 @torch.no_grad()
 def forward(model: nn.Module, batches: Sequence[PairBatch], precision: Precision = nullcontext) -> PairLogps:
     """Log-probs of all pairs of the batches, in order, without gradient.
 
     Each forward has a `precision()` of its own: autocast keeps cast weights, and would not see an anchor's move.
     """
+    whole = PairBatch.cat(batches)
+    chunks = chunks_of(model, whole)
     parts = []
-    for places, chunk in chunks_of(model, PairBatch.cat(batches)):
-        with precision():
-            parts.append((places, pair_logps(model, chunk)))
-    return _in_order(parts)
+    with fresh_weights(model):
+        for places, chunk in chunks:
+            with precision():
+                parts.append((places, pair_logps(model, chunk)))
+        for _ in range(idle_passes(model, len(chunks))):
+            with precision():
+                pair_logps(model, idle_batch(whole))
+    return _in_order(model, parts)
 
 
 def backward(
@@ -54,17 +73,30 @@ def backward(
     precision: Precision = nullcontext,
     run: Backward = Tensor.backward,
 ) -> PairLogps:
-    """Backward of `loss_of(log-probs, places)` of every chunk, summed; the log-probs met on the way, in order."""
+    """Backward of `loss_of(log-probs, places)` of every chunk, summed; the log-probs met on the way, in order.
+
+    Over shards the gradient is the sum over all processes; over whole weights each process has its own.
+    """
+    whole = PairBatch.cat(batches)
+    chunks = chunks_of(model, whole)
+    factor = gradient_factor(model)
     parts = []
-    for places, chunk in chunks_of(model, PairBatch.cat(batches)):
+    for places, chunk in chunks:
         with precision():
             policy = pair_logps(model, chunk)
-        run(loss_of(policy, places))
+        run(loss_of(policy, places) * factor)
         parts.append((places, policy.detach()))
-    return _in_order(parts)
+    for _ in range(idle_passes(model, len(chunks))):
+        with precision():
+            policy = pair_logps(model, idle_batch(whole))
+        run(policy.margin.sum() * 0)
+    return _in_order(model, parts)
 
 
-def _in_order(parts: Sequence[tuple[Tensor, PairLogps]]) -> PairLogps:
+def _in_order(model: nn.Module, parts: Sequence[tuple[Tensor, PairLogps]]) -> PairLogps:
     """The log-probs of all chunks, as the pairs stand."""
-    joined = PairLogps.cat([logps for _, logps in parts])
-    return joined[torch.argsort(torch.cat([places for places, _ in parts])).to(joined.chosen.device)]
+    if not parts:
+        weight = next(model.parameters())
+        return PairLogps.none(torch.promote_types(weight.dtype, torch.float32), weight.device)
+    together = PairLogps.cat([logps for _, logps in parts])
+    return together[torch.argsort(torch.cat([places for places, _ in parts])).to(together.chosen.device)]

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from gapo.errors import InputError
 from gapo.model.attention import shared_attention
 from gapo.model.head import Head, head_of
 from gapo.model.logps import PairLogps
+from gapo.model.sharding import as_forward
 from gapo.pairs.collate import PairBatch
 
 
@@ -47,16 +49,21 @@ def batch_hidden(model: nn.Module, batch: PairBatch) -> Tensor:
 
 def pair_logps(model: nn.Module, batch: PairBatch) -> PairLogps:
     """Summed log-probs of the response tokens of every pair in the batch."""
+    n = len(batch)
+    sums = as_forward(model, _response_sums)(batch)
+    tokens = batch.response_counts()
+    return PairLogps(sums[:n], sums[n:], tokens[:n], tokens[n:])
+
+
+def _response_sums(model: nn.Module, batch: PairBatch) -> Float[Tensor, " responses"]:
+    """The log-prob of every response, all chosen ones first."""
     head = head_of(causal_lm(model))
     with _sparse_embedding(model, head):
         hidden = batch_hidden(model, batch)
     rows, positions, ids, owners = batch.response_tokens()
     predicting = hidden.flatten(0, 1).index_select(0, rows * hidden.shape[1] + positions)
     token_logps = head.token_logps(predicting, ids)
-    n = len(batch)
-    sums = token_logps.new_zeros(2 * n).index_add(0, owners, token_logps)
-    counts = torch.bincount(owners, minlength=2 * n)
-    return PairLogps(sums[:n], sums[n:], counts[:n], counts[n:])
+    return token_logps.new_zeros(2 * len(batch)).index_add(0, owners, token_logps)
 
 
 @contextmanager

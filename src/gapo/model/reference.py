@@ -13,8 +13,10 @@ import torch
 from torch import nn
 
 from gapo.model.logps import PairLogps
-from gapo.model.passes import Precision, batch_tokens
+from gapo.model.passes import Precision, batch_tokens, idle_batch, idle_passes
 from gapo.model.policy import causal_lm, pair_logps
+from gapo.model.ranks import ALONE, Ranks, joined
+from gapo.model.sharding import fresh_weights, is_sharded, local, no_graph
 from gapo.pairs.collate import collate, length_groups, row_width
 from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder, whole_file
@@ -34,27 +36,39 @@ def logps_of(
     progress: Progress = no_progress,
     precision: Precision = nullcontext,
     shared: bool = False,
+    ranks: Ranks = ALONE,
 ) -> PairLogps:
-    """Log-probs of every pair, in the order given, on the CPU. Each forward runs inside a `precision()` of its own."""
+    """Log-probs of every pair, in the order given, on the CPU. Each forward runs inside a `precision()` of its own.
+
+    `ranks` share the work, and all of them have the result.
+    """
     device = next(model.parameters()).device
     order: list[int] = []
     parts = []
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with no_graph(model), fresh_weights(model):
             widths = [row_width(pair, shared) for pair in pairs]
-            for indices in progress(list(length_groups(widths, 1 if shared else 2, batch_tokens(model)))):
+            groups = list(length_groups(widths, 1 if shared else 2, batch_tokens(model)))[ranks.here :: ranks.total]
+            for indices in progress(groups):
                 batch = collate([pairs[i] for i in indices], pad_id, shared).to(device)
                 with precision():
                     parts.append(pair_logps(model, batch))
                 order += indices
+            for _ in range(idle_passes(model, len(groups))):
+                pair_logps(model, idle_batch(collate(pairs[:1], pad_id, shared).to(device)))
     finally:
         model.train(was_training)
-    joined = PairLogps.cat(parts)
-    back = torch.argsort(torch.tensor(order))
-    fields = (joined.chosen, joined.rejected, joined.chosen_tokens, joined.rejected_tokens)
+    found = ranks.gather_logps(PairLogps.cat(parts) if parts else PairLogps.none(_logp_type(model), device))
+    back = torch.argsort(ranks.gather(torch.tensor(order, dtype=torch.long)).cpu())
+    fields = (found.chosen, found.rejected, found.chosen_tokens, found.rejected_tokens)
     return PairLogps(*(field.cpu()[back].clone() for field in fields))  # clones are ordinary tensors again
+
+
+def _logp_type(model: nn.Module) -> torch.dtype:
+    """Log-probs are in fp32 at least."""
+    return torch.promote_types(next(model.parameters()).dtype, torch.float32)
 
 
 def start_model(model: nn.Module) -> AbstractContextManager[object]:
@@ -72,6 +86,7 @@ def reference_logps(
     precision: Precision = nullcontext,
     precision_name: str = "",
     shared: bool = False,
+    ranks: Ranks = ALONE,
 ) -> PairLogps:
     """Log-probs under this model, computed once: the same weights, ids and precision are read from the cache.
 
@@ -79,13 +94,14 @@ def reference_logps(
     """
     with start_model(model):
         if not cache:
-            return logps_of(model, pairs, pad_id, progress, precision, shared)
+            return logps_of(model, pairs, pad_id, progress, precision, shared, ranks)
         path = cache_folder("reference", f"{_key(model, pairs, precision_name)}.safetensors")
-        found = _read(path, len(pairs))
+        found = ranks.first_decides(lambda: _read(path, len(pairs)))
         if found is None:
-            found = logps_of(model, pairs, pad_id, progress, precision, shared)
+            found = logps_of(model, pairs, pad_id, progress, precision, shared, ranks)
             try:
-                _write(path, found)
+                if ranks.first:
+                    _write(path, found)
             except OSError as error:  # a cache is a help, not a need
                 logger.warning("reference log-probs were not kept (%s)", error)
         return found
@@ -109,7 +125,9 @@ def fingerprint(model: nn.Module) -> str:
     for name, weight in inner.state_dict().items():
         if "lora_" not in name:
             digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
-            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            digest.update(local(weight.detach()).cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    if is_sharded(model):
+        return hashlib.blake2b("".join(joined().gather_objects(digest.hexdigest())).encode(), digest_size=16).hexdigest()
     return digest.hexdigest()
 
 

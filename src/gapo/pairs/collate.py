@@ -80,6 +80,11 @@ class PairBatch:
         n = len(self)
         return ResponseTokens(rows, positions, self.input_ids[rows, at], rows % n + n * (kinds - CHOSEN))
 
+    def response_counts(self) -> Int[Tensor, " responses"]:
+        """Tokens of every response, all chosen ones first."""
+        kinds = [(self.segments == kind).sum(1) for kind in (CHOSEN, REJECTED)]
+        return torch.cat(kinds) if self.shared else kinds[0] + kinds[1]
+
     def to(self, device: torch.device | str) -> PairBatch:
         return PairBatch(self.input_ids.to(device), self.segments.to(device), self.shared)
 
@@ -89,7 +94,7 @@ class PairBatch:
 
     def chunks(self, tokens: int) -> list[tuple[Int[Tensor, " pairs"], PairBatch]]:
         """The batch cut into pairs of like length, at most `tokens` padded tokens each, with the pairs' indices."""
-        groups = length_groups(self._widths().tolist(), self.rows_per_pair, tokens)
+        groups = length_groups(self._widths().tolist(), self.rows_per_pair, tokens) if len(self) else ()
         return [(torch.tensor(group, device=self.input_ids.device), self.of_pairs(group)) for group in groups]
 
     def _widths(self) -> Int[Tensor, " pairs"]:
@@ -106,6 +111,7 @@ class PairBatch:
     @staticmethod
     def cat(batches: Sequence[PairBatch]) -> PairBatch:
         """The pairs of several batches of one layout as one batch, in order."""
+        batches = [batch for batch in batches if len(batch)] or batches[:1]  # a process may have no pair of a batch
         if len(batches) == 1:
             return batches[0]
         width = max(batch.input_ids.shape[1] for batch in batches)
@@ -151,7 +157,7 @@ def collate(pairs: Sequence[EncodedPair], pad_id: int, shared: bool = False) -> 
     else:
         rows = [[(p.prompt, PROMPT), (p.chosen, CHOSEN)] for p in pairs]
         rows += [[(p.prompt, PROMPT), (p.rejected, REJECTED)] for p in pairs]
-    width = max(row_width(pair, shared) for pair in pairs)
+    width = max((row_width(pair, shared) for pair in pairs), default=0)
     input_ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
     segments = torch.full((len(rows), width), PADDING, dtype=torch.long)
     for i, parts in enumerate(rows):

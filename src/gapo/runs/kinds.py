@@ -62,6 +62,7 @@ KINDS: dict[str, Check] = {
     "anchor.scope": TEXT,
     "anchor.strategy": TEXT,
     "anchor.engine": TEXT,
+    "anchor.direction": TEXT,
     "train.output_dir": or_null(TEXT),
     "train.seed": whole(0),
     "train.per_device_train_batch_size": whole(1),

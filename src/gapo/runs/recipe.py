@@ -20,7 +20,7 @@ from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
 
-_ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype")
+_ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype", "direction")
 _WORDS = ("name", "train", "eval", "output_dir", "revision")
 _ENCODING = ("template", "max_length", "max_prompt_length", "strict")
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
@@ -152,6 +152,7 @@ def _defaults() -> Recipe:
             "strategy": "batch",
             "engine": "auto",
             "bank_dtype": "auto",
+            "direction": "global",
         },
         "train": {"output_dir": None, "seed": 0},
     }

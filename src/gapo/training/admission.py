@@ -45,8 +45,6 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
             f"trained weights are in {', '.join(str(d).removeprefix('torch.') for d in low)}, where an anchor's move "
             "rounds away; load the model with dtype=torch.float32 and set bf16=True to compute in bf16"
         )
-    if args.world_size > 1:
-        raise InputError("several processes are not supported yet; run on one device")
     if args.n_gpu > 1:
         raise InputError(
             "several GPUs in one process (DataParallel) are not supported; set CUDA_VISIBLE_DEVICES to one"

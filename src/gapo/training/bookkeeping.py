@@ -48,6 +48,7 @@ class Bookkeeping(TrainerCallback):
         self.monitors = Monitors(logger.warning)
         self.grad_norm = 0.0
         self.ids: list[str] = []
+        self.bad: list[str] = []  # pairs of the step whose loss is not finite
         self.bar: Any = None
         self._drift: DriftProbe | None = None
         self._since_log: list[dict[str, Any]] = []
@@ -68,13 +69,16 @@ class Bookkeeping(TrainerCallback):
             trainer.plan = replace(trainer.plan, moments=RunningMoments(**state["moments"]))
             if trainer.plan.engine is not None:
                 trainer.plan.engine.load_state(state.get("engine", {}))
+        if not trainer.ranks.first:
+            return  # one process keeps the record of all
         self.record.start(after_step=step)
         if checkpoint:
             self.monitors.replay(read_steps(self.record.steps_path), state["warnings"], state["said"])
 
     def finish(self) -> None:
         """After the last step, or after an error: everything on disk, no bar left open."""
-        self.record.write_pairs()
+        if self._trainer.ranks.first:
+            self.record.write_pairs()
         if self.bar is not None:
             self.bar.close()
 
@@ -87,6 +91,7 @@ class Bookkeeping(TrainerCallback):
     def new_step(self, rows: list[Tensor], report: AnchorReport | None, tokens: int) -> None:
         encoded = self._trainer.train_dataset.encoded
         self.ids = [encoded[int(i)].id for row in rows for i in row]
+        self.bad = []
         self._report, self._tokens = report, tokens
         self._parts: list[dict[str, Tensor]] = []
         self._flipped: list[bool | None] = [encoded[int(i)].flipped for row in rows for i in row]
@@ -121,17 +126,33 @@ class Bookkeeping(TrainerCallback):
         self._learning_rate = self._trainer._get_learning_rate()  # before the scheduler moves it
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        columns = {key: torch.cat([part[key] for part in self._parts]).cpu() for key in self._parts[0]}
-        line = self._line(state, columns)
+        columns, ids, flipped, tokens = self._of_all_ranks()
+        line = self._line(state, columns, tokens)
+        self._since_log.append(line)
+        if not self._trainer.ranks.first:
+            return
         gain = columns.pop("gain")
         rows: dict[str, list[Any]] = {key: _nullable(column) for key, column in columns.items()}
         rows |= {"step": [state.global_step] * len(gain), "epoch": [state.epoch] * len(gain)}
-        rows |= {"pair_id": self.ids, "flipped": self._flipped}
+        rows |= {"pair_id": ids, "flipped": flipped}
         self.record.add(line, rows)
         self.monitors.step(line)
-        self._since_log.append(line)
 
-    def _line(self, state: Any, columns: dict[str, Tensor]) -> dict[str, Any]:
+    def _of_all_ranks(self) -> tuple[dict[str, Tensor], list[str], list[bool | None], int]:
+        """The step's columns, ids, flips and tokens, its micro-batches one after the other whoever had them."""
+        columns = {key: torch.cat([part[key] for part in self._parts]).cpu() for key in self._parts[0]}
+        sizes = [len(part["margin"]) for part in self._parts]
+        own = (columns, self.ids, self._flipped, self._tokens, sizes)
+        every = self._trainer.ranks.gather_objects(own)
+        if len(every) == 1:
+            return columns, self.ids, self._flipped, self._tokens
+        micro_batch = [k for one in every for k, size in enumerate(one[4]) for _ in range(size)]
+        order = sorted(range(len(micro_batch)), key=micro_batch.__getitem__)  # stable: ranks stay in their order
+        joined = {key: torch.cat([one[0][key] for one in every])[order] for key in columns}
+        ids, flipped = ([value for one in every for value in one[k]] for k in (1, 2))
+        return joined, [ids[i] for i in order], [flipped[i] for i in order], sum(one[3] for one in every)
+
+    def _line(self, state: Any, columns: dict[str, Tensor], tokens: int) -> dict[str, Any]:
         now = time.monotonic()
         seconds = now - self._clock
         step, report = state.global_step, self._report
@@ -159,7 +180,7 @@ class Bookkeeping(TrainerCallback):
             "accuracy": accuracy(columns["gain"]),
             "drift": self._drift.measure(self._trainer.model) if self._drift and due else None,
             "grad_norm": self.grad_norm,
-            "tokens_per_second": self._tokens / seconds if seconds > 0 else None,
+            "tokens_per_second": tokens / seconds if seconds > 0 else None,
             "learning_rate": self._learning_rate,
         }
 
@@ -190,11 +211,12 @@ class Bookkeeping(TrainerCallback):
         if pairs.pairs is None or not count or not self._trainer.is_in_train:
             return
         answers = self._trainer.replies([pair.prompt for pair in pairs.pairs[:count]])
-        self.monitors.replies(self._trainer.state.global_step, answers)
+        if self._trainer.ranks.first:
+            self.monitors.replies(self._trainer.state.global_step, answers)
 
     def progress(self, description: str) -> Callable[[Iterable[Any]], Iterable[Any]]:
         """A progress bar over batches, unless the user turned bars off."""
-        off = self._trainer.args.disable_tqdm
+        off = self._trainer.args.disable_tqdm or not self._trainer.ranks.first
         return lambda batches: tqdm(batches, desc=description, leave=False, disable=off, dynamic_ncols=True)
 
 
@@ -209,7 +231,7 @@ class StepProgress(TrainerCallback):
         """Take the place of Trainer's own bar, and of the lines it prints where bars are off."""
         trainer.remove_callback(ProgressCallback)
         trainer.remove_callback(PrinterCallback)
-        if not trainer.args.disable_tqdm:
+        if not trainer.args.disable_tqdm and trainer.ranks.first:
             trainer.add_callback(StepProgress(trainer.books))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:

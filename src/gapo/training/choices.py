@@ -11,6 +11,7 @@ from gapo.anchor.engine import Engine
 from gapo.anchor.engines import Choice, choose_engine
 from gapo.errors import InputError
 from gapo.model.layout import Layout, choose_layout
+from gapo.model.memory import available_memory
 from gapo.objectives import depends_on_margin_alone
 from gapo.training.dataset import EncodedPairs
 
@@ -36,13 +37,19 @@ def engine_choice_for(trainer: PreferenceTrainer) -> Choice | None:
         return None
     if args.anchor_engine == "streaming" and "gradient_norm" in objective.needs:
         raise InputError(f"{objective.name} needs all gradients of a step at once, which streaming never has; use auto")
+    sharded = bool(trainer.is_fsdp_enabled)
+    if sharded and "gradient_norm" in objective.needs:
+        raise InputError(f"{objective.name} needs every pair's own gradient, which FSDP2 never shows; use DDP")
     step = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    free = -trainer.ranks.largest(-available_memory(next(trainer.model.parameters()).device))  # the least of all
     choice = choose_engine(
         args.anchor(),
         trainer.model,
         min(step, len(trainer.train_dataset)),
         bank_fits_loss=depends_on_margin_alone(objective),
         displaced_step=args.sam_radius > 0,
+        sharded=sharded,
+        free=free // trainer.ranks.on_this_machine if trainer.ranks.device.type == "cpu" else free,
     )
     logger.info("%s", choice)
     return choice
@@ -53,4 +60,5 @@ def engine_for(trainer: PreferenceTrainer) -> Engine | None:
     if trainer.engine_choice is None:
         return None
     mixed = trainer.args.precision == "mixed"
-    return trainer.engine_choice.engine(trainer.args.anchor(), trainer.accelerator.autocast, mixed=mixed)
+    precision = trainer.accelerator.autocast
+    return trainer.engine_choice.engine(trainer.args.anchor(), precision, mixed=mixed, ranks=trainer.ranks)

@@ -6,10 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from transformers import TrainingArguments
 
 from gapo.anchor import AnchorSettings
 from gapo.errors import InputError
+from gapo.model.ranks import launched
 from gapo.objectives import Objective, get_objective
 
 
@@ -36,6 +38,9 @@ class PreferenceConfig(TrainingArguments):
     anchor_strategy: str = field(default="batch", metadata={"help": "batch, instance or random."})
     anchor_engine: str = field(
         default="auto", metadata={"help": "auto (an exact one), two_pass, bank, first_order or streaming."}
+    )
+    anchor_direction: str = field(
+        default="global", metadata={"help": "Of several processes: global (one for all) or rank (one for each)."}
     )
     anchor_bank_dtype: str = field(default="auto", metadata={"help": "auto, fp32 or bf16: how a bank keeps gradients."})
     sam_radius: float = field(default=0.0, metadata={"help": "Take the gradient at theta + rho*g/||g|| (SAM); 0: off."})
@@ -64,6 +69,8 @@ class PreferenceConfig(TrainingArguments):
         if self.bf16:
             self.precision = "mixed"
         self.bf16 = self.precision == "mixed"
+        if launched() > 1 and not torch.accelerator.is_available():
+            self.use_cpu = True  # said, or accelerate would look for a device of each process
         super().__post_init__()
         if self.fp16:
             raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
@@ -91,6 +98,7 @@ class PreferenceConfig(TrainingArguments):
             engine=self.anchor_engine,
             bank_dtype=self.anchor_bank_dtype,
             seed=self.seed,
+            direction=self.anchor_direction,
         )
 
     def chosen_objective(self) -> Objective:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gapo.model.head import CHUNK_ENTRIES, head_of
 from gapo.model.policy import causal_lm, last_hidden
+from gapo.model.sharding import as_forward, fresh_weights, no_graph
 from gapo.pairs.collate import collate
 from gapo.pairs.encode import EncodedPair
 
@@ -28,7 +29,7 @@ class DriftProbe:
         self._pairs, self._pad_id = pairs, pad_id
         self._top: list[Tensor] = []
         self._start: list[Tensor] = []
-        with torch.inference_mode():
+        with no_graph(model), fresh_weights(model):
             for logps in self._logps(model):
                 self._top.append(logps.topk(min(TOP, logps.shape[1]), dim=1).indices)
                 self._start.append(_coarse(logps, self._top[-1]))
@@ -36,7 +37,7 @@ class DriftProbe:
     def measure(self, model: nn.Module) -> float:
         """KL per response token now, in nats."""
         total, positions = 0.0, 0
-        with torch.inference_mode():
+        with no_graph(model), fresh_weights(model):
             for logps, top, start in zip(self._logps(model), self._top, self._start, strict=True):
                 terms = start.exp() * (start - _coarse(logps, top))
                 total += float(terms.nan_to_num().sum())  # 0 * log 0 is 0
@@ -52,7 +53,7 @@ class DriftProbe:
         try:
             for first in range(0, len(self._pairs), PAIRS_AT_ONCE):
                 batch = collate(self._pairs[first : first + PAIRS_AT_ONCE], self._pad_id).to(device)
-                hidden = last_hidden(model, batch.input_ids, batch.attention_mask)
+                hidden = as_forward(model, last_hidden)(batch.input_ids, batch.attention_mask)
                 rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)
                 for chunk in hidden[rows, positions].split(max(1, CHUNK_ENTRIES // head.vocabulary)):
                     yield head.logits(chunk).log_softmax(1)

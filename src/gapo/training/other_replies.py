@@ -36,4 +36,6 @@ class OtherReplies:
         policy = forward(trainer.model, batches, trainer.accelerator.autocast)
         there = PairLogps.cat(parts).to(device)
         gain = (policy.chosen - there.chosen) + (policy.rejected - there.rejected)
-        return (gain.mean() / 2).clamp(min=0)
+        if not trainer.ranks.alone:
+            gain = trainer.ranks.gather(gain)
+        return (gain.mean() / 2).clamp(min=0).to(device)

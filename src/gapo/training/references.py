@@ -47,6 +47,7 @@ class References:
             precision=trainer.accelerator.autocast,  # as the policy's: rounding must not look like a difference
             precision_name=str(trainer.accelerator.mixed_precision),
             shared=trainer.layout.shared,
+            ranks=trainer.ranks,
         )
         if self._model is not None:
             self._model.to("cpu")  # its work is done

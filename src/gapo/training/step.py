@@ -1,7 +1,8 @@
 """What an optimiser step must know before its own pass: references, anchors, and whatever spans micro-batches.
 
 All micro-batches of a step share one theta, so everything that mixes pairs (an anchor, Dr.DPO's log-mean-exp, KTO's
-drift, alpha-DPO's statistics) is computed here over the whole step. The result does not depend on how it is cut.
+drift, alpha-DPO's statistics) is computed here over the whole step. The result does not depend on how it is cut, into
+micro-batches or among processes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gapo.anchor.probe import Geometry, Probe
 from gapo.anchor.stand_ins import length_terms, scaled_to_gap
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Backward, Precision, backward, forward
+from gapo.model.ranks import ALONE, Ranks
 from gapo.objectives import Objective, Slopes, slopes
 from gapo.pairs.collate import PairBatch
 from gapo.training.moments import RunningMoments
@@ -79,6 +81,7 @@ class StepPlan:
     reference: PairLogps | None = None
     moments: RunningMoments = field(default_factory=RunningMoments)
     precision: Precision = nullcontext
+    ranks: Ranks = ALONE
 
     @property
     def spans_the_step(self) -> bool:
@@ -107,14 +110,16 @@ class StepPlan:
         policy = probe.policy if probe is not None else forward(model, batches, self.precision)
         if "moments" in self.objective.needs:
             reference = PairLogps.cat([need["reference"] for need in needs])  # type: ignore[misc]
-            moments = self.moments.update(policy.margin - reference.margin)
+            moments = self.moments.update(self.ranks.gather(policy.margin - reference.margin))
             for need in needs:
                 need["moments"] = moments
-        found = slopes(self.objective, policy, **_joined(needs))
+        found = self._slopes(policy, _joined(needs))
         parts = _handed_back(batches, needs, policy, found, probe.geometry if probe is not None else None)
         if probe is None:
             return PreparedStep(parts)
-        gradient = probe.bank.weighted(-found.weight / len(policy)) if probe.bank is not None else probe.gradient
+        gradient = probe.gradient
+        if probe.bank is not None:
+            gradient = probe.bank.weighted(-found.weight / self.ranks.count(len(policy)), self.ranks)
         return PreparedStep(parts, self._report(probe, found, _joined(needs)), gradient)
 
     def again(self, model: nn.Module, prepared: Sequence[MicroBatch]) -> list[MicroBatch]:
@@ -123,7 +128,21 @@ class StepPlan:
             return list(prepared)
         batches, needs = [part.batch for part in prepared], [part.needs for part in prepared]
         policy = forward(model, batches, self.precision)
-        return _handed_back(batches, needs, policy, slopes(self.objective, policy, **_joined(needs)), None)
+        return _handed_back(batches, needs, policy, self._slopes(policy, _joined(needs)), None)
+
+    def _slopes(self, policy: PairLogps, needs: dict[str, object]) -> Slopes:
+        """Of this rank's pairs; a loss that mixes pairs is taken over those of all ranks."""
+        if self.ranks.alone or not self.objective.coupled:
+            return slopes(self.objective, policy, **needs)
+        own = self.ranks.own(len(policy))
+        everyone = {name: self._gathered(value) for name, value in needs.items()}
+        return slopes(self.objective, self.ranks.gather_logps(policy), **everyone)[own]
+
+    def _gathered(self, value: object) -> object:
+        """What is given for each pair, for the pairs of all ranks; what is one for all as it is."""
+        if isinstance(value, PairLogps):
+            return self.ranks.gather_logps(value)
+        return self.ranks.gather(value).to(value.device) if isinstance(value, Tensor) and value.dim() else value
 
     def _probed(
         self, model: nn.Module, batches: Sequence[PairBatch], needs: Sequence[dict[str, object]], step: int
@@ -137,7 +156,7 @@ class StepPlan:
                 own = {name: _at(value, places) for name, value in known.items()}
                 return -slopes(self.objective, policy, anchor=anchor, **own).weight / pairs
 
-            pairs = sum(len(batch) for batch in batches)
+            pairs = self.ranks.count(sum(len(batch) for batch in batches))
             probe = self.engine.anchors(model, batches, step, weigh)
             _hand_out(needs, batches, "anchor", probe.anchor)
             return probe
@@ -150,7 +169,7 @@ class StepPlan:
             values = length_terms(probe.policy)
         radius = self.engine.settings.radius
         scaled = [
-            scaled_to_gap(values[places], group.direction_norm, radius)
+            scaled_to_gap(values[places], group.direction_norm, radius, self.engine.together)
             for (places, _), group in zip(self.engine.groups(batches), probe.groups, strict=True)
         ]
         _hand_out(needs, batches, name, torch.cat(scaled))
@@ -159,10 +178,16 @@ class StepPlan:
     def _report(self, probe: Probe, found: Slopes, needs: dict[str, object]) -> AnchorReport:
         agreement = cosine = None
         if probe.estimate is not None and probe.bank is not None:
-            agreement = correlation(probe.gap, probe.policy.margin - probe.estimate.margin)
+            estimate = probe.policy.margin - probe.estimate.margin
+            agreement = correlation(self.ranks.gather(probe.gap), self.ranks.gather(estimate))
             estimated = slopes(self.objective, probe.policy, **{**needs, "anchor": probe.estimate})
-            cosine = probe.bank.cosine(found.weight, estimated.weight)
-        return AnchorReport(probe.ratio, probe.direction_norm, probe.moved, agreement, cosine)
+            cosine = probe.bank.cosine(found.weight, estimated.weight, self.ranks)
+        if self.engine is None or self.engine.together is self.ranks:
+            return AnchorReport(probe.ratio, probe.direction_norm, probe.moved, agreement, cosine)
+        every = self.ranks.gather_objects(probe.summary)  # each rank had anchors of its own
+        ratios = [ratio for ratio, _, _ in every if ratio is not None]
+        norm, moved = (sum(numbers[k] for numbers in every) / len(every) for k in (1, 2))  # type: ignore[misc]
+        return AnchorReport(sum(ratios) / len(ratios) if ratios else None, norm, moved, agreement, cosine)
 
 
 def micro_batch_backward(
@@ -187,6 +212,8 @@ def micro_batch_backward(
         return (found[-1].chosen * policy.chosen + found[-1].rejected * policy.rejected).sum() / pairs
 
     policy = backward(model, [part.batch], share, precision, run)
+    if not found:  # other ranks have this micro-batch
+        return slopes(objective, policy, **part.needs) if part.known is None else part.known, policy
     return Slopes.cat(found)[torch.argsort(torch.cat(order)).to(policy.chosen.device)], policy
 
 

@@ -19,8 +19,10 @@ from gapo.errors import InputError
 from gapo.model.generate import padding_id, replies
 from gapo.model.logps import PairLogps
 from gapo.model.memory import keep_freed_memory
-from gapo.model.perturb import displaced, without_gradients
+from gapo.model.perturb import displaced, global_norm, without_gradients
 from gapo.model.policy import check_logps
+from gapo.model.ranks import Ranks, joined
+from gapo.model.sharding import is_shard, is_sharded
 from gapo.model.reference import logps_of
 from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch
@@ -30,15 +32,16 @@ from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoi
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
-from gapo.training.finite import check_gradient, check_losses, check_weights
-from gapo.training.hub import ModelFolderTrainer
+from gapo.training.finite import bad_losses, check_gradient, check_losses, check_weights
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
 from gapo.training.references import References
+from gapo.training.shard import ShardingTrainer
+from gapo.training.shares import shared_out
 from gapo.training.step import MicroBatch, StepPlan, micro_batch_backward
 
 
-class PreferenceTrainer(ModelFolderTrainer):
+class PreferenceTrainer(ShardingTrainer):
     """Train a causal language model on preference pairs.
 
     model: a model, a folder or a Hub id. train_dataset and eval_dataset: anything `gapo.load_pairs` reads (a
@@ -56,6 +59,7 @@ class PreferenceTrainer(ModelFolderTrainer):
     plan: StepPlan
     books: Bookkeeping
     references: References
+    ranks: Ranks
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class PreferenceTrainer(ModelFolderTrainer):
         model, tokenizer = policy.model, policy.tokenizer
         refuse_what_would_go_wrong(model, args)
         keep_freed_memory()
-        check_logps(model)
+        self.ranks = _joined(args)
+        self.ranks.first_decides(lambda: check_logps(model))  # others may not have read the weights yet
         self.objective = args.chosen_objective()
         if self.objective.anchored:
             parameters_in_scope(model, args.anchor_scope)  # a wrong scope is wrong before anything is read
@@ -89,7 +94,9 @@ class PreferenceTrainer(ModelFolderTrainer):
         for pairs in (train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])):
             refuse_foreign_ids(model, pairs)
         pad_id = padding_id(tokenizer, model)
-        self.layout = layout_for(model, pad_id, args.shared_prefix, train, evaluation)
+        self.layout = self.ranks.first_decides(
+            lambda: layout_for(model, pad_id, args.shared_prefix, train, evaluation)
+        )
         super().__init__(
             model=model,
             args=args,
@@ -102,6 +109,7 @@ class PreferenceTrainer(ModelFolderTrainer):
         )
         self.loss_is_scaled_for_ga = True  # every micro-batch divides by the pairs of the whole step
         self.engine_choice = engine_choice_for(self)
+        self.shard()
         self.references = References(self, ref_model)
         self.books = Bookkeeping(self)
         self.add_callback(self.books)
@@ -126,13 +134,15 @@ class PreferenceTrainer(ModelFolderTrainer):
         if self.train_dataset is None:
             raise InputError("PreferenceTrainer.train needs a train_dataset")
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = newest_checkpoint(Path(self._get_output_dir()))
+            folder = Path(self._get_output_dir())
+            resume_from_checkpoint = self.ranks.first_decides(lambda: newest_checkpoint(folder))
         needs = set(self.objective.needs)
         self.plan = StepPlan(
             self.objective,
             engine_for(self),
             self.references.of(self.train_dataset) if "reference" in needs else None,
             precision=self.accelerator.autocast,
+            ranks=self.ranks,
         )
         if self.objective.reward.relative:  # while the model is still the start model
             sets = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
@@ -146,7 +156,7 @@ class PreferenceTrainer(ModelFolderTrainer):
             return finished
         try:
             output = super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
-            check_weights(self.model, self.state.global_step)
+            check_weights(self.model, self.state.global_step, self.ranks)
             return output
         finally:
             self._away.close()
@@ -180,15 +190,16 @@ class PreferenceTrainer(ModelFolderTrainer):
         step = self.state.global_step + 1
         kl = self._other_replies.drift(rows) if self._other_replies is not None else None
         prepared = self.plan.prepare(self.model, batches, rows, step, kl)
-        parts, pairs = prepared.parts, sum(len(batch) for batch in batches)
+        parts, pairs = prepared.parts, self.ranks.count(sum(len(batch) for batch in batches))
         self.books.new_step(rows, prepared.report, sum(batch.tokens for batch in batches))
         if self.args.sam_radius > 0:
             parts = self._move_uphill(parts, rows, pairs)
         known = prepared.give_gradient(self.model)
-        micro = [
+        micro: list[dict[str, Any]] = [
             {"index": row, "input_ids": part.batch.input_ids, "micro_batch": part, "gradient_known": known}
             for row, part in zip(rows, parts, strict=True)
         ]
+        micro[-1]["last"] = True
         return micro, pairs
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -199,14 +210,25 @@ class PreferenceTrainer(ModelFolderTrainer):
             assert part.known is not None
             assert part.policy is not None
             self._write_down(part, inputs["index"], part.known, part.policy)
-            return part.known.loss.sum() / pairs
+            return self._closed(inputs, part.known.loss.sum() / pairs)
         model.train()
         if callable(switch := getattr(self.optimizer, "train", None)):
             switch()  # schedule-free optimisers have two modes
         found, policy = self._backward(part, pairs, self.accelerator.backward)
         if not self.args.sam_radius:  # SAM has written the step down at home
             self._write_down(part, inputs["index"], found, policy)
-        return found.loss.sum() / pairs
+        return self._closed(inputs, found.loss.sum() / pairs)
+
+    def _closed(self, inputs: dict[str, Any], loss: Tensor) -> Tensor:
+        """At the end of a step all ranks have its whole gradient; what is logged is the mean over them."""
+        if "last" in inputs:
+            check_losses(self.books.bad, self.state.global_step + 1, self.ranks)
+            if not (inputs["gradient_known"] or is_sharded(self.model)):  # shards are summed by every backward
+                self.ranks.sum_gradients(self._trained())
+        return (loss * self.ranks.total).to(self.args.device)
+
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for p in self.model.parameters() if p.requires_grad]
 
     def _backward(self, part: MicroBatch, pairs: int, run: Any = Tensor.backward) -> tuple[Slopes, PairLogps]:
         return micro_batch_backward(self.model, self.objective, part, pairs, self.accelerator.autocast, run)
@@ -214,15 +236,17 @@ class PreferenceTrainer(ModelFolderTrainer):
     def _write_down(self, part: MicroBatch, rows: Tensor, found: Slopes, policy: PairLogps) -> None:
         at = part.policy if part.policy is not None else policy
         ids = [self.train_dataset.encoded[int(i)].id for i in rows]
-        check_losses(found.loss, at, ids, self.state.global_step + 1)
+        self.books.bad += bad_losses(found.loss, at, ids)
         self.books.add(at, found, part)
 
     def _move_uphill(self, prepared: list[MicroBatch], rows: list[Tensor], pairs: int) -> list[MicroBatch]:
         """SAM: the step's gradient will be taken at theta + rho * g/||g|| of the step's own loss."""
-        trained = [p for p in self.model.parameters() if p.requires_grad]
+        trained = self._trained()
         with without_gradients(trained):
             for part, row in zip(prepared, rows, strict=True):
                 self._write_down(part, row, *self._backward(part, pairs))
+            if not is_sharded(self.model):
+                self.ranks.sum_gradients(trained)
             uphill = [p.grad if p.grad is not None else torch.zeros_like(p) for p in trained]
         self._away.enter_context(displaced(trained, uphill, self.args.sam_radius))
         return self.plan.again(self.model, prepared)
@@ -234,8 +258,8 @@ class PreferenceTrainer(ModelFolderTrainer):
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
         if norm is None:
-            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-            norm = torch.nn.utils.get_total_norm(gradients)
+            norm = global_norm(p.grad for p in self.model.parameters() if p.grad is not None)
+        norm = norm.full_tensor() if is_shard(norm) else norm
         check_gradient(float(norm), self.books.ids, self.state.global_step + 1)
         self.books.grad_norm = float(norm)
         return norm
@@ -253,9 +277,8 @@ class PreferenceTrainer(ModelFolderTrainer):
         """Reward accuracy, margin and loss on every pair of the data set."""
         pairs: EncodedPairs = dataloader.dataset
         bar = self.books.progress(description)
-        policy = logps_of(
-            self.model, pairs.encoded, self.pad_id, bar, self.accelerator.autocast, shared=self.layout.shared
-        )
+        precision = self.accelerator.autocast
+        policy = logps_of(self.model, pairs.encoded, self.pad_id, bar, precision, self.layout.shared, self.ranks)
         reference = self.references.of(pairs) if self.objective.reward.relative else None
         metrics = preference_metrics(self.objective, policy, reference)
         predictions = torch.stack([policy.chosen, policy.rejected], dim=1).numpy()
@@ -270,6 +293,10 @@ class PreferenceTrainer(ModelFolderTrainer):
         return replies(self.model, self.encoder, prompts, max_new_tokens=max_new_tokens)
 
     # ---- Trainer's doors ----
+
+    def get_train_dataloader(self) -> Any:
+        loader = super().get_train_dataloader()
+        return loader if self.ranks.alone else shared_out(loader, self._train_batch_size, self.ranks)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         if eval_dataset is not None and not isinstance(eval_dataset, str):
@@ -296,5 +323,12 @@ class PreferenceTrainer(ModelFolderTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Our part first: `trainer_state.json`, which Trainer writes last, marks a whole checkpoint."""
-        self.books.write_state(Path(self._get_output_dir(trial), f"checkpoint-{self.state.global_step}"))
+        if self.ranks.first:
+            self.books.write_state(Path(self._get_output_dir(trial), f"checkpoint-{self.state.global_step}"))
         super()._save_checkpoint(model, trial)
+
+
+def _joined(args: PreferenceConfig) -> Ranks:
+    """The processes of this run. Asking for the device is what makes them join."""
+    _ = args.device
+    return joined()
