@@ -55,12 +55,13 @@ def forward(model: nn.Module, batches: Sequence[PairBatch], precision: Precision
     """
     whole = PairBatch.cat(batches)
     chunks = chunks_of(model, whole)
+    idle = idle_passes(model, len(chunks))  # asked before the first pass, or one process would ask while others pass
     parts = []
     with fresh_weights(model):
         for places, chunk in chunks:
             with precision():
                 parts.append((places, pair_logps(model, chunk)))
-        for _ in range(idle_passes(model, len(chunks))):
+        for _ in range(idle):
             with precision():
                 pair_logps(model, idle_batch(whole))
     return _in_order(model, parts)
@@ -79,6 +80,7 @@ def backward(
     """
     whole = PairBatch.cat(batches)
     chunks = chunks_of(model, whole)
+    idle = idle_passes(model, len(chunks))
     factor = gradient_factor(model)
     parts = []
     for places, chunk in chunks:
@@ -86,7 +88,7 @@ def backward(
             policy = pair_logps(model, chunk)
         run(loss_of(policy, places) * factor)
         parts.append((places, policy.detach()))
-    for _ in range(idle_passes(model, len(chunks))):
+    for _ in range(idle):
         with precision():
             policy = pair_logps(model, idle_batch(whole))
         run(policy.margin.sum() * 0)

@@ -51,12 +51,13 @@ def logps_of(
         with no_graph(model), fresh_weights(model):
             widths = [row_width(pair, shared) for pair in pairs]
             groups = list(length_groups(widths, 1 if shared else 2, batch_tokens(model)))[ranks.here :: ranks.total]
+            idle = idle_passes(model, len(groups))
             for indices in progress(groups):
                 batch = collate([pairs[i] for i in indices], pad_id, shared).to(device)
                 with precision():
                     parts.append(pair_logps(model, batch))
                 order += indices
-            for _ in range(idle_passes(model, len(groups))):
+            for _ in range(idle):
                 pair_logps(model, idle_batch(collate(pairs[:1], pad_id, shared).to(device)))
     finally:
         model.train(was_training)

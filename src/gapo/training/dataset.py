@@ -63,5 +63,5 @@ class PairCollator:
         return {
             "input_ids": batch.input_ids,
             "segments": batch.segments,
-            "index": torch.tensor([item["index"] for item in items]),
+            "index": torch.tensor([item["index"] for item in items], dtype=torch.long),
         }

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gapo.model.head import CHUNK_ENTRIES, head_of
 from gapo.model.policy import causal_lm, last_hidden
 from gapo.model.sharding import as_forward, fresh_weights, no_graph
-from gapo.pairs.collate import collate
+from gapo.pairs.collate import PairBatch, collate
 from gapo.pairs.encode import EncodedPair
 
 PAIRS_AT_ONCE = 8
@@ -29,36 +29,46 @@ class DriftProbe:
         self._pairs, self._pad_id = pairs, pad_id
         self._top: list[Tensor] = []
         self._start: list[Tensor] = []
-        with no_graph(model), fresh_weights(model):
-            for logps in self._logps(model):
-                self._top.append(logps.topk(min(TOP, logps.shape[1]), dim=1).indices)
-                self._start.append(_coarse(logps, self._top[-1]))
+        for top, start in self._coarse_logps(model):
+            self._top.append(top)
+            self._start.append(start)
 
     def measure(self, model: nn.Module) -> float:
         """KL per response token now, in nats."""
         total, positions = 0.0, 0
-        with no_graph(model), fresh_weights(model):
-            for logps, top, start in zip(self._logps(model), self._top, self._start, strict=True):
-                terms = start.exp() * (start - _coarse(logps, top))
-                total += float(terms.nan_to_num().sum())  # 0 * log 0 is 0
-                positions += len(terms)
+        for (_, now), start in zip(self._coarse_logps(model, self._top), self._start, strict=True):
+            terms = start.exp() * (start - now)
+            total += float(terms.nan_to_num().sum())  # 0 * log 0 is 0
+            positions += len(terms)
         return total / positions
 
-    def _logps(self, model: nn.Module) -> Iterator[Tensor]:
-        """Log-probs over the vocabulary at the response positions, a chunk at a time."""
+    def _coarse_logps(self, model: nn.Module, tops: Sequence[Tensor] = ()) -> Iterator[tuple[Tensor, Tensor]]:
+        """The tokens kept at the response positions and their log-probs, some pairs at a time."""
         device = next(model.parameters()).device
-        head = head_of(causal_lm(model))
         was_training = model.training
         model.eval()
         try:
-            for first in range(0, len(self._pairs), PAIRS_AT_ONCE):
-                batch = collate(self._pairs[first : first + PAIRS_AT_ONCE], self._pad_id).to(device)
-                hidden = as_forward(model, last_hidden)(batch.input_ids, batch.attention_mask)
-                rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)
-                for chunk in hidden[rows, positions].split(max(1, CHUNK_ENTRIES // head.vocabulary)):
-                    yield head.logits(chunk).log_softmax(1)
+            with no_graph(model), fresh_weights(model):
+                for k, first in enumerate(range(0, len(self._pairs), PAIRS_AT_ONCE)):
+                    batch = collate(self._pairs[first : first + PAIRS_AT_ONCE], self._pad_id).to(device)
+                    yield as_forward(model, _of_batch)(batch, tops[k] if tops else None)
         finally:
             model.train(was_training)
+
+
+def _of_batch(model: nn.Module, batch: PairBatch, top: Tensor | None) -> tuple[Tensor, Tensor]:
+    """At each response position the tokens to keep, found if not given, and their log-probs; a chunk's logits at once."""
+    head = head_of(causal_lm(model))
+    hidden = last_hidden(model, batch.input_ids, batch.attention_mask)
+    rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)
+    tops, coarse = [], []
+    size = max(1, CHUNK_ENTRIES // head.vocabulary)
+    for k, chunk in enumerate(hidden[rows, positions].split(size)):
+        logps = head.logits(chunk).log_softmax(1)
+        known = top[k * size : (k + 1) * size] if top is not None else None
+        tops.append(logps.topk(min(TOP, logps.shape[1]), dim=1).indices if known is None else known)
+        coarse.append(_coarse(logps, tops[-1]))
+    return torch.cat(tops), torch.cat(coarse)
 
 
 def _coarse(logps: Tensor, top: Tensor) -> Tensor:
