@@ -76,7 +76,7 @@ def rotate(folder: Path, newest: Path, limit: int | None, keep: Path | None) -> 
     """
     if not limit or limit < 0:
         return
-    spared = {path.resolve() for path in (newest, keep) if path is not None}
+    spared = {path.resolve() for path in (newest, keep) if path is not None and path.is_dir()}
     others = [path for path in in_order(folder) if path.resolve() not in spared]
     half = [path for path in others if _listed(path) is None]
     whole = [path for path in others if path not in half]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
-from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 
 from gapo.anchor.gap import parameters_in_scope
@@ -26,19 +24,19 @@ from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch
 from gapo.pairs.encode import Encoder
 from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refuse_what_would_go_wrong
-from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
+from gapo.training.bookkeeping import Bookkeeping, StepProgress
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
 from gapo.training.finite import check_gradient, check_losses, check_weights
-from gapo.training.hub import ModelFolderTrainer
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
 from gapo.training.references import References
+from gapo.training.resumable import ResumableTrainer
 from gapo.training.step import MicroBatch, StepPlan, micro_batch_backward
 
 
-class PreferenceTrainer(ModelFolderTrainer):
+class PreferenceTrainer(ResumableTrainer):
     """Train a causal language model on preference pairs.
 
     model: a model, a folder or a Hub id. train_dataset and eval_dataset: anything `gapo.load_pairs` reads (a
@@ -122,11 +120,10 @@ class PreferenceTrainer(ModelFolderTrainer):
         trial: Any = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        """Train. `resume_from_checkpoint=True` goes on from the run's newest checkpoint."""
+        """Train. `resume_from_checkpoint=True` goes on from the run's newest whole checkpoint."""
         if self.train_dataset is None:
             raise InputError("PreferenceTrainer.train needs a train_dataset")
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = newest_checkpoint(Path(self._get_output_dir()))
+        checkpoint = self.begin_or_resume(resume_from_checkpoint)
         needs = set(self.objective.needs)
         self.plan = StepPlan(
             self.objective,
@@ -141,11 +138,11 @@ class PreferenceTrainer(ModelFolderTrainer):
                     self.references.of(pairs)
         if "kl" in needs and self._other_replies is None:
             self._other_replies = OtherReplies(self)
-        self.books.begin(str(resume_from_checkpoint) if resume_from_checkpoint else None)
-        if resume_from_checkpoint and (finished := self._finished(str(resume_from_checkpoint))) is not None:
+        self.books.begin(checkpoint)
+        if checkpoint and (finished := self.already_finished(checkpoint)) is not None:
             return finished
         try:
-            output = super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
+            output = super().train(checkpoint, trial, ignore_keys_for_eval)
             check_weights(self.model, self.state.global_step)
             return output
         finally:
@@ -154,18 +151,6 @@ class PreferenceTrainer(ModelFolderTrainer):
                 self.plan.engine.release()
             self.books.finish()
 
-    def _finished(self, checkpoint: str) -> TrainOutput | None:
-        """A checkpoint of the last step holds a finished run: load it. (Trainer would take one step too many.)"""
-        state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
-        if state.global_step < self.set_initial_training_values(self.args, self.get_train_dataloader())[-1]:
-            return None
-        self._load_from_checkpoint(checkpoint)
-        self.state = state
-        if self.args.load_best_model_at_end and state.best_model_checkpoint:
-            self._load_best_model()
-        losses = [line["loss"] for line in state.log_history if "loss" in line]
-        return TrainOutput(state.global_step, losses[-1] if losses else float("nan"), {})
-
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
@@ -173,6 +158,7 @@ class PreferenceTrainer(ModelFolderTrainer):
         samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         if not samples:
             return samples, None
+        self.restore_random_state()
         self.books.start_clock()
         self.model.train()
         batches = [PairBatch.of(self._prepare_inputs(sample)) for sample in samples]
@@ -286,15 +272,6 @@ class PreferenceTrainer(ModelFolderTrainer):
         tokens = inputs["input_ids"].numel() if "input_ids" in inputs else 0
         return int(6 * tokens * self._weights)
 
-    def _get_output_dir(self, trial: Any = None) -> str:
-        """Checkpoints have a folder of their own in the run directory."""
-        return str(Path(super()._get_output_dir(trial)) / "checkpoints")
-
     def _maybe_log_save_evaluate(self, *args: Any, **options: Any) -> None:
         self.come_home()  # also where training stops in the middle of a step
         super()._maybe_log_save_evaluate(*args, **options)
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Our part first: `trainer_state.json`, which Trainer writes last, marks a whole checkpoint."""
-        self.books.write_state(Path(self._get_output_dir(trial), f"checkpoint-{self.state.global_step}"))
-        super()._save_checkpoint(model, trial)
