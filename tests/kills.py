@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import pyarrow.parquet as pq
+import rich.logging  # noqa: F401 (loaded by the server, not by each run)
 import torch
 from safetensors.torch import load_file
 
