@@ -91,6 +91,7 @@ GOING_ON = {
     "while the optimiser is read": Point(1, "transformers/trainer.py", "_load_optimizer_and_scheduler"),
 }
 END = {
+    "before the last but one goes": Point(1, "training/checkpoints.py", "remove"),
     "while the model is written": Point(1, "transformers/trainer.py", "_save", inside=("execute", "evals")),
     "before the card": Point(1, "training/card.py", "model_card"),
     "before the result": Point(1, "gapo/storage.py", "whole_file", inside=("execute", "evals")),

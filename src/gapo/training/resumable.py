@@ -39,8 +39,8 @@ class ResumableTrainer(ModelFolderTrainer):
     def begin_or_resume(self, wish: str | bool | None) -> str | None:
         """The checkpoint to go on from, if any; what was decided when the run began is decided again."""
         checkpoint = self._whole_checkpoint(wish) if wish else None
-        self._saved_step, self._found = None, None
-        self._random_state_due = checkpoint
+        newest, self._found = checkpoint is not None and checkpoint == self._found, None
+        self._saved_step, self._random_state_due = None, checkpoint
         set_seed(self.args.seed)  # whatever was drawn before: the order of the data is taken from this seed
         self.pairs_digest = digest_of(pair.id for pair in cast("PreferenceTrainer", self).train_dataset.encoded)
         if checkpoint is not None:
@@ -52,6 +52,8 @@ class ResumableTrainer(ModelFolderTrainer):
             clear_parts(Path(str(self.args.output_dir)))
             if checkpoint is None:
                 set_aside(Path(self._get_output_dir()))
+            elif newest:  # a kill may have come between the last checkpoint and the deletion of older ones
+                self._rotate(Path(checkpoint), _state_of(checkpoint))
         self.accelerator.wait_for_everyone()
         return checkpoint
 
@@ -89,8 +91,7 @@ class ResumableTrainer(ModelFolderTrainer):
         step = self.state.global_step
         if step == self._saved_step:
             return  # the same weights: writing them again would only unmake a whole checkpoint for a while
-        run = Path(self._get_output_dir(trial))
-        folder = run / f"checkpoint-{step}"
+        folder = Path(self._get_output_dir(trial)) / f"checkpoint-{step}"
         if self.args.should_save:
             shutil.rmtree(folder, ignore_errors=True)  # half-written before a kill
             write_state(cast("PreferenceTrainer", self), folder)
@@ -101,9 +102,12 @@ class ResumableTrainer(ModelFolderTrainer):
         if self.args.should_save:
             torch.save(self.args, folder / ARGUMENTS)  # it was written without the limit
             seal(folder)
-            best = self.state.best_model_checkpoint
-            rotate(run, folder, self.args.save_total_limit, Path(best) if best else None)
+            self._rotate(folder, self.state)
         self._saved_step = step
+
+    def _rotate(self, newest: Path, state: TrainerState) -> None:
+        best = state.best_model_checkpoint
+        rotate(newest.parent, newest, self.args.save_total_limit, Path(best) if best else None)
 
     @contextmanager
     def _no_rotation(self) -> Iterator[None]:
@@ -132,7 +136,7 @@ class ResumableTrainer(ModelFolderTrainer):
 
     def already_finished(self, checkpoint: str) -> TrainOutput | None:
         """A checkpoint of the last step holds a finished run: load it. (Trainer would take one step too many.)"""
-        state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
+        state = _state_of(checkpoint)
         if state.global_step < self.set_initial_training_values(self.args, self.get_train_dataloader())[-1]:
             return None
         self._load_from_checkpoint(checkpoint)
@@ -141,3 +145,7 @@ class ResumableTrainer(ModelFolderTrainer):
             self._load_best_model()
         losses = [line["loss"] for line in state.log_history if "loss" in line]
         return TrainOutput(state.global_step, losses[-1] if losses else float("nan"), {})
+
+
+def _state_of(checkpoint: str) -> TrainerState:
+    return TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
