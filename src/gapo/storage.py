@@ -25,7 +25,10 @@ def embedded(*parts: str) -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Write to the yielded path; it becomes `path` at the end, and leaves no trace after an error."""
+    """Write to the yielded path; it becomes `path` at the end, and leaves no trace after an error.
+
+    It is on the disk before it has its name, so that a power cut too leaves the old file or the new one.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -34,7 +37,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.chmod(0o666 & ~_umask())  # mkstemp makes files only the owner can read
+        on_disk(part)
         part.replace(path)
+        on_disk(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -49,8 +54,37 @@ def whole_folder(path: Path) -> Iterator[Path]:
         yield part
         part.chmod(0o777 & ~_umask())
         part.replace(path)
+        on_disk(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def on_disk(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk (where the system can tell)."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError:  # some network file systems know no fsync of folders
+        pass
+    finally:
+        os.close(handle)
+
+
+def is_part(path: Path) -> bool:
+    """Whether this is what `whole_file` or `whole_folder` was writing when it was killed."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def clear_parts(folder: Path) -> None:
+    """Remove what was half-written in a folder that nobody writes to now."""
+    for path in filter(is_part, folder.iterdir() if folder.is_dir() else ()):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:

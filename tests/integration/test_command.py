@@ -120,8 +120,17 @@ def test_an_interrupted_run_is_resumed(folder):
     assert gapo("train", "mini", *arguments).exit_code == 0
     before = (folder / "OUT" / "steps.jsonl").read_text().splitlines()
     weights = (folder / "OUT" / "model" / "model.safetensors").read_bytes()
+    evals = json.loads((folder / "OUT" / "evals.json").read_text())
     shutil.rmtree(folder / "OUT" / "checkpoints" / "checkpoint-3")  # as if killed in the third step
+    shutil.rmtree(folder / "OUT" / "model")
+    (folder / "OUT" / "evals.json").unlink()
+    start = json.loads((folder / "OUT" / "start.json").read_text())
+    start["before"] = {**evals["before"], "accuracy": 0.125}
+    (folder / "OUT" / "start.json").write_text(json.dumps(start))
     assert gapo("train", "mini", *arguments, "--resume").exit_code == 0
+    again = json.loads((folder / "OUT" / "evals.json").read_text())
+    assert again["before"]["accuracy"] == 0.125  # the number of the first start, not measured again
+    assert again["after"] == evals["after"]
     assert (folder / "OUT" / "model" / "model.safetensors").read_bytes() == weights
     after = (folder / "OUT" / "steps.jsonl").read_text().splitlines()
     assert [json.loads(a)["loss"] for a in after] == [json.loads(b)["loss"] for b in before]
@@ -148,8 +157,9 @@ def test_a_run_is_not_resumed_with_another_recipe(folder, capsys, monkeypatch):
         (["train", "mini", "noise.rate=2"], "from 0 to 1"),
         (["train", "mini", "noise.kind=lenght"], "did you mean 'length'"),
         (["train", "mini", "train.eval_strategy=sometimes"], "train section does not fit"),
-        (["train", "mini", "--resume", "objective.name=gapo"], "holds no run to resume"),
-        (["train", "mini", "--resume"], "holds no run to resume"),
+        (["train", "mini", "--resume", "objective.name=gapo", "train.output_dir=model"], "holds no run to resume"),
+        (["train", "mini", "--resume", "train.output_dir=."], "holds no run to resume"),
+        (["train", "mini", "train.enable_jit_checkpoint=true"], "enable_jit_checkpoint is refused"),
         (["train", "mini", "train.output_dir=pairs.jsonl"], "pairs.jsonl is a file"),
         (["train", "mini", "train.output_dir=pairs.jsonl/x", "objective.name=gapo"], "this did not work"),
         (["report", "nowhere"], "nowhere"),

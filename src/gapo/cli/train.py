@@ -46,19 +46,17 @@ def train(
 
     given = any(text.startswith("train.output_dir=") for text in overrides or [])
     complete = read_recipe(recipe, overrides or [])
+    named = complete["train"]["output_dir"] is not None
     if complete["train"]["output_dir"] is None:
         complete["train"]["output_dir"] = str(Path("runs") / Path(recipe).stem)
     if show:
         typer.echo(yaml.safe_dump(complete, sort_keys=False), nl=False)
         return
-    runs_of(complete)  # wrong knobs are wrong before anything heavy is loaded
+    folders = [Path(one["train"]["output_dir"]) for one in runs_of(complete)]  # wrong knobs are wrong before all else
     _quiet()
-    from gapo.runs.run import free_folder
+    from gapo.runs.resume import folder_for
 
-    several = isinstance(complete["objective"]["name"], list)
-    folder = Path(complete["train"]["output_dir"])
-    if not (resume and several and any(folder.glob("*/recipe.yaml"))):
-        folder = free_folder(folder, resume=resume, given=given)
+    folder = folder_for(complete, folders, resume=resume, given=given, named=named)
     complete["train"]["output_dir"] = str(folder)
     try:
         results = [_run(one, recipe, resume) for one in runs_of(complete)]
@@ -76,9 +74,8 @@ def _run(recipe: Recipe, name: str, resume: bool) -> RunResult:
     folder = Path(recipe["train"]["output_dir"])
     console = Console(stderr=True, highlight=False)
     console.print(f"{recipe['objective']['name']} -> {folder}", markup=False)
-    going_on = resume and (folder / "recipe.yaml").is_file()
     return execute(
-        recipe, command=["gapo", *sys.argv[1:]], resume=going_on, say=lambda text: console.print(text, markup=False)
+        recipe, command=["gapo", *sys.argv[1:]], resume=resume, say=lambda text: console.print(text, markup=False)
     )
 
 

@@ -23,6 +23,15 @@ Recipe = dict[str, dict[str, Any]]
 _ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype", "direction")
 _WORDS = ("name", "train", "eval", "output_dir", "revision")
 _ENCODING = ("template", "max_length", "max_prompt_length", "strict")
+_FREE = (
+    "output_dir",
+    "max_steps",
+    "num_train_epochs",
+    "save_strategy",
+    "save_steps",
+    "save_total_limit",
+    "disable_tqdm",
+)
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
 
 
@@ -226,8 +235,8 @@ def preference_arguments(recipe: Recipe) -> dict[str, Any]:
 
 
 def differences(one: Recipe, other: Recipe) -> list[str]:
-    """Keys that make two runs different ones; where a run is written and how long it goes on do not."""
-    free = {("train", "output_dir"), ("train", "max_steps"), ("train", "num_train_epochs")}
+    """Keys that make two runs different ones; where it is written, how long it goes on, how often it saves do not."""
+    free = {("train", key) for key in _FREE}
     keys = {(section, key) for recipe in (one, other) for section, content in recipe.items() for key in content}
     return sorted(
         f"{section}.{key}"

@@ -21,9 +21,11 @@ from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
 from gapo.pairs.pair import PairSet, PreferencePair
 from gapo.runs.environment import environment
-from gapo.runs.recipe import Recipe, differences, preference_arguments, recipe_hash
+from gapo.runs.recipe import Recipe, preference_arguments, recipe_hash
+from gapo.runs.resume import Standing, checkpoint_to_resume, result_to_tell, standing_of, write_start
 from gapo.storage import whole_file
 from gapo.training.card import model_card
+from gapo.training.choices import choices_of, take_up_choices
 from gapo.training.config import PreferenceConfig
 from gapo.training.trainer import PreferenceTrainer
 
@@ -43,24 +45,6 @@ class RunResult:
 
     folder: Path
     evals: dict[str, Any]
-
-
-def free_folder(folder: Path, *, resume: bool, given: bool) -> Path:
-    """A folder for a new run: the one asked for if it is free; next to a finished one where nobody asked."""
-    if resume:
-        if not (folder / "recipe.yaml").is_file():
-            raise InputError(f"{folder} holds no run to resume; start it without --resume")
-        return folder
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; choose another train.output_dir")
-    if not folder.exists() or not any(folder.iterdir()):
-        return folder
-    if given:
-        raise InputError(f"{folder} is not empty; choose another train.output_dir, or go on with --resume")
-    number = 2
-    while (candidate := folder.with_name(f"{folder.name}-{number}")).exists():
-        number += 1
-    return candidate
 
 
 def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
@@ -90,27 +74,30 @@ def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
 def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
     """Run one recipe (of one objective) in its folder."""
     folder = Path(recipe["train"]["output_dir"])
-    if resume:
-        _refuse_another_recipe(folder, recipe)
+    run = standing_of(folder) if resume else Standing(folder)
+    if resume and (result := result_to_tell(run, recipe, say)) is not None:
+        return RunResult(folder, result)
     trainer = _trainer(recipe, say)
+    if run.start is not None:
+        take_up_choices(trainer, run.start["choices"])
     say(trainer.layout.reason)
     if trainer.engine_choice is not None:
         say(str(trainer.engine_choice))
-    _write_inputs(folder, recipe, command)
-    before, first_replies = _measured(trainer, "before")
-    start = time.monotonic()
-    trainer.train(resume_from_checkpoint=True if resume else None)
-    seconds = time.monotonic() - start
+    checkpoint = checkpoint_to_resume(run, trainer, say)
+    _write_inputs(folder, recipe, command, begun=run.recipe is not None)
+    start = run.start if run.start is not None else _start(folder, trainer)
+    since = time.monotonic()
+    trainer.train(resume_from_checkpoint=checkpoint)
+    seconds = trainer.books.earlier + time.monotonic() - since
     after, last_replies = _measured(trainer, "after")
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
     flips = [pair.flipped for pair in trainer.train_dataset.encoded]
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
-    trainer.save_model(str(folder / "model"))
     evals = {
         "objective": trainer.objective.name,
         "pairs": len(trainer.eval_dataset),
         "held_out": held_out,
-        "before": before,
+        "before": start["before"],
         "after": after,
         "measures": _lab_measures(recipe, trainer),
         "seconds": seconds,
@@ -121,23 +108,15 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "noise": {**recipe["noise"], "flipped": sum(map(bool, flips)), "of": len(flips)},
         "replies": [
             {"prompt": pair.prompt_text, "before": old, "after": new}
-            for pair, old, new in zip(_shown(trainer), first_replies, last_replies, strict=True)
+            for pair, old, new in zip(_shown(trainer), start["replies"], last_replies, strict=True)
         ],
         "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
-    with whole_file(folder / "evals.json") as part:
-        part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    trainer.save_model(str(folder / "model"))
     (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
+    with whole_file(folder / "evals.json") as part:  # last: it says that the run is finished
+        part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return RunResult(folder, evals)
-
-
-def _refuse_another_recipe(folder: Path, recipe: Recipe) -> None:
-    before = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
-    if changed := differences(before, recipe):
-        raise InputError(
-            f"{folder} was run with other values of {', '.join(changed[:5])}; resume it as it was "
-            f"(gapo train {folder / 'recipe.yaml'} --resume), or choose another train.output_dir"
-        )
 
 
 def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
@@ -159,6 +138,14 @@ def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], 
     shared = trainer.layout.shared
     report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared)
     return report, trainer.replies([pair.prompt for pair in _shown(trainer)])
+
+
+def _start(folder: Path, trainer: PreferenceTrainer) -> dict[str, Any]:
+    """What is measured and decided before the first step, kept for a resume: the start model is gone by then."""
+    before, first_replies = _measured(trainer, "before")
+    start = {"before": before, "replies": first_replies, "choices": choices_of(trainer)}
+    write_start(folder, start)
+    return start
 
 
 def _shown(trainer: PreferenceTrainer) -> list[PreferencePair]:
@@ -189,9 +176,11 @@ def _config(recipe: Recipe) -> PreferenceConfig:
         raise InputError(f"the recipe's train section does not fit: {str(error).splitlines()[0]}") from None
 
 
-def _write_inputs(folder: Path, recipe: Recipe, command: list[str]) -> None:
+def _write_inputs(folder: Path, recipe: Recipe, command: list[str], *, begun: bool) -> None:
     with whole_file(folder / "recipe.yaml") as part:
         part.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    if begun and (folder / "environment.json").is_file():
+        return  # it says what the run began on
     with whole_file(folder / "environment.json") as part:
         part.write_text(
             json.dumps({"recipe": recipe_hash(recipe), **environment(command, recipe["train"]["seed"])}, indent=2)

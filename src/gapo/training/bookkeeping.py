@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +16,13 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from gapo.anchor.probe import GEOMETRY_COLUMNS, Geometry
-from gapo.errors import InputError
 from gapo.model.logps import PairLogps
 from gapo.objectives import Slopes
-from gapo.storage import whole_file
 from gapo.training.drift import DriftProbe
 from gapo.training.metrics import accuracy
-from gapo.training.moments import RunningMoments
 from gapo.training.monitors import Monitors
-from gapo.training.record import RunRecord, read_steps
+from gapo.training.record import RunRecord
+from gapo.training.state import read_drift, read_state, restore_log, restore_state
 from gapo.training.step import AnchorReport, MicroBatch
 
 if TYPE_CHECKING:
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
-STATE_FILE = "gapo.json"
 LOGGED = ["margin", "gap_mean", "weight_mean", "self_check_ratio", "chosen_logp", "rejected_logp", "accuracy", "drift"]
 LOGGED += ["audit_correlation", "audit_cosine"]
 
@@ -50,9 +45,11 @@ class Bookkeeping(TrainerCallback):
         self.ids: list[str] = []
         self.bad: list[str] = []  # pairs of the step whose loss is not finite
         self.bar: Any = None
-        self._drift: DriftProbe | None = None
+        self.drift: DriftProbe | None = None
         self._since_log: list[dict[str, Any]] = []
-        self._clock = time.monotonic()
+        self._clock = self._began = time.monotonic()
+        self.earlier = 0.0  # seconds of training before a resume
+        self._state: dict[str, Any] | None = None  # of the checkpoint the run goes on from
 
     # ---- the run ----
 
@@ -61,19 +58,27 @@ class Bookkeeping(TrainerCallback):
         trainer = self._trainer
         probed = trainer.eval_dataset if _has_pairs(trainer.eval_dataset) else trainer.train_dataset
         count = min(trainer.args.drift_pairs, len(probed))
-        self._drift = DriftProbe(trainer.model, probed.encoded[:count], trainer.pad_id) if count else None
-        step = 0
-        if checkpoint:
-            step = json.loads(Path(checkpoint, "trainer_state.json").read_text())["global_step"]
-            state = json.loads(Path(checkpoint, STATE_FILE).read_text())
-            trainer.plan = replace(trainer.plan, moments=RunningMoments(**state["moments"]))
-            if trainer.plan.engine is not None:
-                trainer.plan.engine.load_state(state.get("engine", {}))
-        if not trainer.ranks.first:
-            return  # one process keeps the record of all
-        self.record.start(after_step=step)
-        if checkpoint:
-            self.monitors.replay(read_steps(self.record.steps_path), state["warnings"], state["said"])
+        kept = read_drift(checkpoint)
+        self.drift = DriftProbe(trainer.model, probed.encoded[:count], trainer.pad_id, kept) if count else None
+        self._state = read_state(checkpoint) if checkpoint else None
+        self._since_log, self.earlier, self._began = [], 0.0, time.monotonic()
+        if trainer.ranks.first:  # one process keeps the record of all
+            self.record.start(after_step=self._state["step"] if self._state else 0)
+        trainer.ranks.wait()
+        if self._state:
+            restore_state(trainer, self._state)
+
+    def go_on(self, since_log: list[dict[str, Any]], seconds: float) -> None:
+        """After a resume: the lines that no log has seen yet, and the time the run has taken so far."""
+        self._since_log, self.earlier = since_log, seconds
+
+    def seconds(self) -> float:
+        """How long the run has trained, with what came before a resume."""
+        return self.earlier + time.monotonic() - self._began
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._state:
+            restore_log(self._trainer, self._state)
 
     def finish(self) -> None:
         """After the last step, or after an error: everything on disk, no bar left open."""
@@ -178,22 +183,13 @@ class Bookkeeping(TrainerCallback):
             "chosen_logp": float((columns["chosen_logp"] / columns["chosen_tokens"]).double().mean()),
             "rejected_logp": float((columns["rejected_logp"] / columns["rejected_tokens"]).double().mean()),
             "accuracy": accuracy(columns["gain"]),
-            "drift": self._drift.measure(self._trainer.model) if self._drift and due else None,
+            "drift": self.drift.measure(self._trainer.model) if self.drift and due else None,
             "grad_norm": self.grad_norm,
             "tokens_per_second": tokens / seconds if seconds > 0 else None,
             "learning_rate": self._learning_rate,
         }
 
     # ---- between steps ----
-
-    def write_state(self, folder: Path) -> None:
-        """What a resumed run needs beyond Trainer's own checkpoint."""
-        self.record.write_pairs()
-        engine = self._trainer.plan.engine
-        content = {"moments": asdict(self._trainer.plan.moments), **self.monitors.state()}
-        content["engine"] = engine.state() if engine is not None else {}
-        with whole_file(folder / STATE_FILE) as part:
-            part.write_text(json.dumps(content))
 
     def means_since_last_log(self) -> dict[str, float]:
         """Means of the steps since the last line in the log, for trackers."""
@@ -263,17 +259,3 @@ def _nullable(column: Tensor) -> list[Any]:
     if not column.is_floating_point():
         return column.tolist()
     return [None if math.isnan(value) else value for value in column.double().tolist()]
-
-
-def newest_checkpoint(folder: Path) -> str:
-    """The newest whole checkpoint; one cut short by a kill is skipped with a word."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    for path in found:
-        try:
-            for name in (STATE_FILE, "trainer_state.json"):
-                json.loads((path / name).read_text())
-        except (OSError, ValueError):
-            logger.warning("%s is not whole and is skipped", path)
-            continue
-        return str(path)
-    raise InputError(f"there is no checkpoint in {folder} to resume from")

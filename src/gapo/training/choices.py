@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from gapo.anchor.engine import Engine
@@ -62,3 +64,23 @@ def engine_for(trainer: PreferenceTrainer) -> Engine | None:
     mixed = trainer.args.precision == "mixed"
     precision = trainer.accelerator.autocast
     return trainer.engine_choice.engine(trainer.args.anchor(), precision, mixed=mixed, ranks=trainer.ranks)
+
+
+def choices_of(trainer: PreferenceTrainer) -> dict[str, Any]:
+    """What was decided for this run, for its checkpoints: free memory may decide otherwise next time."""
+    engine = trainer.engine_choice
+    chosen = None
+    if engine is not None:
+        chosen = {"name": engine.name, "bf16": engine.bank_dtype is torch.bfloat16, "reason": engine.reason}
+    return {"layout": asdict(trainer.layout), "engine": chosen}
+
+
+def take_up_choices(trainer: PreferenceTrainer, choices: dict[str, Any]) -> None:
+    """Decide as the run did when it began: a layout or an engine of another kind rounds otherwise."""
+    layout, engine = Layout(**choices["layout"]), choices["engine"]
+    if layout.shared != trainer.layout.shared:
+        trainer.data_collator = replace(trainer.data_collator, shared=layout.shared)
+    trainer.layout = layout
+    if engine is not None and trainer.engine_choice is not None:
+        kept = torch.bfloat16 if engine["bf16"] else None
+        trainer.engine_choice = Choice(engine["name"], kept, engine["reason"])

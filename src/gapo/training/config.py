@@ -63,6 +63,9 @@ class PreferenceConfig(TrainingArguments):
     def __post_init__(self) -> None:
         if self.deepspeed:
             raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
+        for key in ("enable_jit_checkpoint", "ignore_data_skip"):
+            if getattr(self, key):
+                raise InputError(f"{key} is refused: a resumed run would not end where an uninterrupted one does")
         for key, known in (("precision", ("fp32", "mixed")), ("shared_prefix", ("auto", "on", "off"))):
             if (value := getattr(self, key)) not in known:
                 raise InputError(f"{key} must be one of {', '.join(known)}, not {value!r}")

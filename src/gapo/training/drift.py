@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +25,27 @@ class DriftProbe:
     vocabularies up to TOP tokens.
     """
 
-    def __init__(self, model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int) -> None:
+    def __init__(
+        self, model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int, state: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """`model` is the start model, unless `state` says what it was."""
         self._pairs, self._pad_id = pairs, pad_id
         self._top: list[Tensor] = []
         self._start: list[Tensor] = []
+        if state is not None:
+            device = next(model.parameters()).device
+            for i in range(len(state) // 2):
+                self._top.append(state[f"top.{i}"].to(device, torch.int64))
+                self._start.append(state[f"start.{i}"].to(device))
+            return
         for top, start in self._coarse_logps(model):
             self._top.append(top)
             self._start.append(start)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps: the start model is not there when a run goes on."""
+        kept = {f"top.{i}": top.cpu().to(torch.int32) for i, top in enumerate(self._top)}
+        return kept | {f"start.{i}": start.cpu().clone() for i, start in enumerate(self._start)}
 
     def measure(self, model: nn.Module) -> float:
         """KL per response token now, in nats."""

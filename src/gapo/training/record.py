@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gapo.storage import whole_file
+from gapo.storage import on_disk, whole_file
 
 PAIR_SCHEMA = pa.schema(
     [
@@ -74,6 +74,11 @@ class RunRecord:
         self._tables.append(pa.table(dict(rows), schema=PAIR_SCHEMA))
         if time.monotonic() >= self._next_write:
             self.write_pairs()
+
+    def write_down(self) -> None:
+        """Everything so far, on the disk: what a checkpoint goes on from."""
+        self.write_pairs()
+        on_disk(self.steps_path)
 
     def write_pairs(self) -> None:
         """Write every row so far."""

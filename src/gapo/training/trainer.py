@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
-from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 
 from gapo.anchor.gap import parameters_in_scope
@@ -28,7 +26,7 @@ from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch
 from gapo.pairs.encode import Encoder
 from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refuse_what_would_go_wrong
-from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
+from gapo.training.bookkeeping import Bookkeeping, StepProgress
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
@@ -36,12 +34,12 @@ from gapo.training.finite import bad_losses, check_gradient, check_losses, check
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
 from gapo.training.references import References
-from gapo.training.shard import ShardingTrainer
+from gapo.training.resumable import ResumableTrainer
 from gapo.training.shares import shared_out
 from gapo.training.step import MicroBatch, StepPlan, micro_batch_backward
 
 
-class PreferenceTrainer(ShardingTrainer):
+class PreferenceTrainer(ResumableTrainer):
     """Train a causal language model on preference pairs.
 
     model: a model, a folder or a Hub id. train_dataset and eval_dataset: anything `gapo.load_pairs` reads (a
@@ -116,6 +114,7 @@ class PreferenceTrainer(ShardingTrainer):
         StepProgress.replace_in(self)
         self._other_replies: OtherReplies | None = None  # KTO's
         self._away = ExitStack()  # SAM: open while the parameters are not at home
+        self._loss = 0.0  # of the step, as far as this rank has it
         self._weights = model.num_parameters(exclude_embeddings=True)
 
     @property
@@ -130,12 +129,10 @@ class PreferenceTrainer(ShardingTrainer):
         trial: Any = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        """Train. `resume_from_checkpoint=True` goes on from the run's newest checkpoint."""
+        """Train. `resume_from_checkpoint=True` goes on from the run's newest whole checkpoint."""
         if self.train_dataset is None:
             raise InputError("PreferenceTrainer.train needs a train_dataset")
-        if resume_from_checkpoint is True:
-            folder = Path(self._get_output_dir())
-            resume_from_checkpoint = self.ranks.first_decides(lambda: newest_checkpoint(folder))
+        checkpoint = self.begin_or_resume(resume_from_checkpoint)
         needs = set(self.objective.needs)
         self.plan = StepPlan(
             self.objective,
@@ -151,11 +148,11 @@ class PreferenceTrainer(ShardingTrainer):
                     self.references.of(pairs)
         if "kl" in needs and self._other_replies is None:
             self._other_replies = OtherReplies(self)
-        self.books.begin(str(resume_from_checkpoint) if resume_from_checkpoint else None)
-        if resume_from_checkpoint and (finished := self._finished(str(resume_from_checkpoint))) is not None:
+        self.books.begin(checkpoint)
+        if checkpoint and (finished := self.already_finished(checkpoint)) is not None:
             return finished
         try:
-            output = super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
+            output = super().train(checkpoint, trial, ignore_keys_for_eval)
             check_weights(self.model, self.state.global_step, self.ranks)
             return output
         finally:
@@ -164,18 +161,6 @@ class PreferenceTrainer(ShardingTrainer):
                 self.plan.engine.release()
             self.books.finish()
 
-    def _finished(self, checkpoint: str) -> TrainOutput | None:
-        """A checkpoint of the last step holds a finished run: load it. (Trainer would take one step too many.)"""
-        state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
-        if state.global_step < self.set_initial_training_values(self.args, self.get_train_dataloader())[-1]:
-            return None
-        self._load_from_checkpoint(checkpoint)
-        self.state = state
-        if self.args.load_best_model_at_end and state.best_model_checkpoint:
-            self._load_best_model()
-        losses = [line["loss"] for line in state.log_history if "loss" in line]
-        return TrainOutput(state.global_step, losses[-1] if losses else float("nan"), {})
-
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
@@ -183,6 +168,7 @@ class PreferenceTrainer(ShardingTrainer):
         samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         if not samples:
             return samples, None
+        self.restore_random_state()
         self.books.start_clock()
         self.model.train()
         batches = [PairBatch.of(self._prepare_inputs(sample)) for sample in samples]
@@ -199,7 +185,7 @@ class PreferenceTrainer(ShardingTrainer):
             {"index": row, "input_ids": part.batch.input_ids, "micro_batch": part, "gradient_known": known}
             for row, part in zip(rows, parts, strict=True)
         ]
-        micro[-1]["last"] = True
+        micro[-1]["last"], self._loss = True, 0.0
         return micro, pairs
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -220,12 +206,14 @@ class PreferenceTrainer(ShardingTrainer):
         return self._closed(inputs, found.loss.sum() / pairs)
 
     def _closed(self, inputs: dict[str, Any], loss: Tensor) -> Tensor:
-        """At the end of a step all ranks have its whole gradient; what is logged is the mean over them."""
-        if "last" in inputs:
-            check_losses(self.books.bad, self.state.global_step + 1, self.ranks)
-            if not (inputs["gradient_known"] or is_sharded(self.model)):  # shards are summed by every backward
-                self.ranks.sum_gradients(self._trained())
-        return (loss * self.ranks.total).to(self.args.device)
+        """At the end of a step all ranks have its whole gradient, and its loss."""
+        self._loss += float(loss)
+        if "last" not in inputs:
+            return loss if self.ranks.alone else torch.zeros_like(loss)
+        check_losses(self.books.bad, self.state.global_step + 1, self.ranks)
+        if not (inputs["gradient_known"] or is_sharded(self.model)):  # shards are summed by every backward
+            self.ranks.sum_gradients(self._trained())
+        return loss if self.ranks.alone else torch.full_like(loss, self.ranks.sum_of(self._loss))
 
     def _trained(self) -> list[nn.Parameter]:
         return [p for p in self.model.parameters() if p.requires_grad]
@@ -313,19 +301,9 @@ class PreferenceTrainer(ShardingTrainer):
         tokens = inputs["input_ids"].numel() if "input_ids" in inputs else 0
         return int(6 * tokens * self._weights)
 
-    def _get_output_dir(self, trial: Any = None) -> str:
-        """Checkpoints have a folder of their own in the run directory."""
-        return str(Path(super()._get_output_dir(trial)) / "checkpoints")
-
     def _maybe_log_save_evaluate(self, *args: Any, **options: Any) -> None:
         self.come_home()  # also where training stops in the middle of a step
         super()._maybe_log_save_evaluate(*args, **options)
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Our part first: `trainer_state.json`, which Trainer writes last, marks a whole checkpoint."""
-        if self.ranks.first:
-            self.books.write_state(Path(self._get_output_dir(trial), f"checkpoint-{self.state.global_step}"))
-        super()._save_checkpoint(model, trial)
 
 
 def _joined(args: PreferenceConfig) -> Ranks:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapo.storage import cache_folder, sha256, whole_file, whole_folder
+from gapo.storage import cache_folder, clear_parts, sha256, whole_file, whole_folder
 
 
 class Trouble(Exception):
@@ -42,3 +42,14 @@ def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
 def test_sha256_is_the_usual_one(tmp_path):
     (tmp_path / "x").write_bytes(b"abc")
     assert sha256(tmp_path / "x") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
+    (tmp_path / ".a.txt.k3x1.part").write_text("half of")
+    (tmp_path / ".model.k3x1.part").mkdir()
+    (tmp_path / ".model.k3x1.part" / "f").write_text("1")
+    for name in ("a.txt", ".hidden", "b.part"):
+        (tmp_path / name).write_text("whole")
+    clear_parts(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "a.txt", "b.part"]
+    clear_parts(tmp_path / "nowhere")
