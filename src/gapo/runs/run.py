@@ -17,12 +17,13 @@ from transformers import set_seed
 from gapo.errors import InputError
 from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
+from gapo.model.merge import save_merged
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
 from gapo.pairs.pair import PairSet, PreferencePair
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences, preference_arguments, recipe_hash
-from gapo.storage import whole_file
+from gapo.storage import whole_file, whole_folder
 from gapo.training.card import model_card
 from gapo.training.config import PreferenceConfig
 from gapo.training.trainer import PreferenceTrainer
@@ -106,6 +107,10 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     flips = [pair.flipped for pair in trainer.train_dataset.encoded]
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
     trainer.save_model(str(folder / "model"))
+    if recipe["model"].get("merge"):
+        say("merging the adapters into the weights")
+        with whole_folder(folder / "merged") as part:
+            save_merged(trainer.model, part, trainer.encoder.tokenizer)
     evals = {
         "objective": trainer.objective.name,
         "pairs": len(trainer.eval_dataset),
@@ -146,7 +151,7 @@ def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     if flips := sum(map(bool, train.flipped)):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
     set_seed(config.seed)  # adapters start at random
-    policy = load_policy(**recipe["model"], say=say)
+    policy = load_policy(**{key: value for key, value in recipe["model"].items() if key != "merge"}, say=say)
     return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
 
 

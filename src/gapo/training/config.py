@@ -10,6 +10,7 @@ from transformers import TrainingArguments
 
 from gapo.anchor import AnchorSettings
 from gapo.errors import InputError
+from gapo.model.refusals import launched_in_bf16, refuse_launch
 from gapo.objectives import Objective, get_objective
 
 
@@ -56,17 +57,14 @@ class PreferenceConfig(TrainingArguments):
     reply_prompts: int = field(default=2, metadata={"help": "Prompts answered at each evaluation to spot repetition."})
 
     def __post_init__(self) -> None:
-        if self.deepspeed:
-            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
+        self.refuse_launch()
         for key, known in (("precision", ("fp32", "mixed")), ("shared_prefix", ("auto", "on", "off"))):
             if (value := getattr(self, key)) not in known:
                 raise InputError(f"{key} must be one of {', '.join(known)}, not {value!r}")
-        if self.bf16:
+        if self.bf16 or launched_in_bf16():
             self.precision = "mixed"
         self.bf16 = self.precision == "mixed"
         super().__post_init__()
-        if self.fp16:
-            raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
         if self.sam_radius < 0:
             raise InputError(f"sam_radius must be at least 0, not {self.sam_radius}")
         self.anchor()
@@ -80,6 +78,10 @@ class PreferenceConfig(TrainingArguments):
                 f"anchor.batches {self.anchor_batches} does not divide gradient_accumulation_steps {accumulation}; "
                 "choose a divisor, so that every anchor is built from as many micro-batches"
             )
+
+    def refuse_launch(self) -> None:
+        """DeepSpeed, fp16 and FSDP1: one sentence, before transformers or accelerate act on them."""
+        refuse_launch(deepspeed=self.deepspeed, fp16=self.fp16, fsdp=self.fsdp, fsdp_config=self.fsdp_config)
 
     def anchor(self) -> AnchorSettings:
         """The anchor's settings."""
