@@ -23,7 +23,7 @@ from gapo.pairs.noise import flip
 from gapo.pairs.pair import PairSet, PreferencePair
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences, preference_arguments, recipe_hash
-from gapo.storage import whole_file, whole_folder
+from gapo.storage import whole_file
 from gapo.training.card import model_card
 from gapo.training.config import PreferenceConfig
 from gapo.training.trainer import PreferenceTrainer
@@ -109,8 +109,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     trainer.save_model(str(folder / "model"))
     if recipe["model"].get("merge"):
         say("merging the adapters into the weights")
-        with whole_folder(folder / "merged") as part:
-            save_merged(trainer.model, part, trainer.encoder.tokenizer)
+        save_merged(trainer.model, folder / "merged", trainer.encoder.tokenizer)
     evals = {
         "objective": trainer.objective.name,
         "pairs": len(trainer.eval_dataset),

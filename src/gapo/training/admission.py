@@ -81,7 +81,7 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
 
 def refuse_foreign_ids(model: Any, pairs: EncodedPairs | None) -> None:
     """A tokenizer that knows more tokens than the model belongs to another model."""
-    known = model.get_input_embeddings().num_embeddings
+    known = model.get_input_embeddings().weight.shape[0]  # of an adapted layer too
     for pair in pairs.encoded if pairs is not None else ():
         largest = max(*pair.prompt, *pair.chosen, *pair.rejected)
         if largest >= known:
