@@ -344,7 +344,7 @@ def test_adapters_that_arrive_in_bf16_are_put_into_fp32(tmp_path):
 
 def test_four_bits_train_merge_and_keep_the_gap(tmp_path):
     pytest.importorskip("bitsandbytes")
-    tiny.llama(dtype=torch.float32, hidden_size=64).save_pretrained(tmp_path / "m")
+    tiny.llama(dtype=torch.float32, hidden_size=64, intermediate_size=64).save_pretrained(tmp_path / "m")
     tiny.tiny_tokenizer().save_pretrained(tmp_path / "m")
     policy = gapo.load_policy(str(tmp_path / "m"), lora={"r": 4, **KINDS["lora"]}, quantization="4bit", say=str)
     layer = causal_lm(policy.model).model.layers[0].mlp.up_proj

@@ -27,6 +27,7 @@ def keep_low(model: nn.Module) -> bool:
     for name, module in list(model.named_modules()):
         if type(module).__name__ == "Linear4bit":
             found = True
+            _without_inference_kernel(module)
             if _choose_compute_dtype not in module._forward_pre_hooks.values():
                 module.register_forward_pre_hook(_choose_compute_dtype)
         frozen = [p for p in module.parameters(recurse=False) if p.dtype in LOW and not p.requires_grad]
@@ -85,6 +86,15 @@ class _Linear(torch.autograd.Function):
 
 def _in_fp32(_: nn.Module, __: Any, output: Tensor) -> Tensor:
     return output.float() if output.dtype in LOW else output
+
+
+def _without_inference_kernel(layer: Any) -> None:
+    """On some CPUs a 4-bit layer packs its weights anew at the first forward without gradient, for a kernel that computes
+    in bf16 and has no backward. Writing its state out unpacks them.
+    """
+    if getattr(layer.weight.quant_state, "packing_format_for_cpu", False):
+        layer.state_dict()
+    layer.support_avx512bf16_for_cpu = False
 
 
 def _choose_compute_dtype(layer: Any, inputs: tuple[Tensor, ...]) -> None:
