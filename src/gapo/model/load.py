@@ -166,6 +166,10 @@ def _measure_magnitudes(adapted: nn.Module) -> None:
                 magnitude.update_layer(base_layer=base, lora_A=down, lora_B=up, scaling=layer.scaling[name])
 
 
+def has_dora(model: nn.Module) -> bool:
+    return any(getattr(adapter, "use_dora", False) for adapter in getattr(model, "peft_config", {}).values())
+
+
 def in_fp32(adapted: nn.Module) -> None:
     """Adapters (and whatever else of an adapted model is trained) in fp32 at least; frozen weights stay as stored."""
     from gapo.model.kept_low import LOW, keep_low

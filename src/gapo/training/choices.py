@@ -11,6 +11,7 @@ from gapo.anchor.engine import Engine
 from gapo.anchor.engines import Choice, choose_engine
 from gapo.errors import InputError
 from gapo.model.layout import Layout, choose_layout
+from gapo.model.load import has_dora
 from gapo.objectives import depends_on_margin_alone
 from gapo.training.dataset import EncodedPairs
 
@@ -45,6 +46,12 @@ def engine_choice_for(trainer: PreferenceTrainer) -> Choice | None:
         displaced_step=args.sam_radius > 0,
     )
     logger.info("%s", choice)
+    if choice.name in ("first_order", "streaming") and has_dora(trainer.model):
+        logger.warning(
+            "DoRA hands out no true gradient (it takes the weights' norms for constants), so gaps by %s are off by a few "
+            "percent at any radius; anchor.engine=auto measures them as they are",
+            choice.name,
+        )
     return choice
 
 
