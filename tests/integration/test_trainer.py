@@ -585,7 +585,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
 def test_prompt_tuning_is_refused(tmp_path):
     from peft import PromptTuningConfig
 
-    with pytest.raises(InputError, match="prompt tuning is not supported"):
+    with pytest.raises(InputError, match="prompt tuning, prefix tuning and p-tuning are refused"):
         trainer(
             tmp_path,
             dtype=torch.float32,

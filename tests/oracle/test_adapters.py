@@ -109,9 +109,9 @@ def test_gap_and_gradient_are_those_of_the_paper_over_what_is_trained(name, engi
 
 @pytest.mark.parametrize("name", ["lora", "dora"])
 def test_first_order_tends_to_exact_with_lora_and_stays_off_with_dora(name):
-    """DoRA's paper (section 4.3) takes the weight's norm for a constant, and peft does: what it hands to the optimiser is
-    not the gradient of the margin. Engines that go to the anchor measure the gap as it is; a first-order one is off by
-    a share that no smaller radius takes away.
+    """DoRA's paper (section 4.3) takes the weight's norm for a constant, and peft does: what it hands to the optimiser
+    is not the gradient of the margin. Engines that go to the anchor measure the gap as it is; a first-order one is off
+    by a share that no smaller radius takes away.
     """
     model = adapted(KINDS[name])
     batches = [collate(tiny.random_pairs(FOUR, seed=6), tiny.PAD, shared=True)]
@@ -165,7 +165,9 @@ def test_an_adapter_that_arrives_trained_is_compared_with_its_base(tmp_path):
     """The reference is the model with its adapter off, whatever the adapter has learned before. Who wants the model as
     it arrives for a reference merges it first, or gives ref_model.
     """
-    first = trainer(tmp_path / "1", objective="dpo", extra_peft_config=LoraConfig(**KINDS["lora"], task_type="CAUSAL_LM"))
+    first = trainer(
+        tmp_path / "1", objective="dpo", extra_peft_config=LoraConfig(**KINDS["lora"], task_type="CAUSAL_LM")
+    )
     first.train()
     first.save_model(str(tmp_path / "adapter"))
     base = tiny.llama()
@@ -330,9 +332,7 @@ def test_in_mixed_precision_a_bf16_base_trains_its_adapters(tmp_path):
 
 
 def test_adapters_that_arrive_in_bf16_are_put_into_fp32(tmp_path):
-    model = get_peft_model(
-        tiny.llama(dtype=torch.bfloat16), LoraConfig(**KINDS["lora"]), autocast_adapter_dtype=False
-    )
+    model = get_peft_model(tiny.llama(dtype=torch.bfloat16), LoraConfig(**KINDS["lora"]), autocast_adapter_dtype=False)
     assert {p.dtype for p in trained_of(model)} == {torch.bfloat16}
     run = trainer(tmp_path, model=model, max_steps=1)
     run.train()

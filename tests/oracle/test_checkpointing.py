@@ -121,7 +121,9 @@ def test_with_checkpointing_a_backward_serves_one_pair(llama):
     assert pairs_at_once(checkpointed(llama, False)) == 1
 
 
-@pytest.mark.parametrize("options", [{"sam_radius": 0.1}, {"objective": "simpo", "sam_radius": 0.1}, {"objective": "dpo"}])
+@pytest.mark.parametrize(
+    "options", [{"sam_radius": 0.1}, {"objective": "simpo", "sam_radius": 0.1}, {"objective": "dpo"}]
+)
 def test_training_is_the_same_by_either_kind_with_sam_too(tmp_path, options):
     found = []
     for name, kind in {"none": None, **KINDS}.items():

@@ -63,8 +63,8 @@ class GradientBank:
         """Inside, the gradient of each backward goes to the row named in the list given out, and leaves `.grad` empty.
 
         A hook on each parameter moves its gradient as soon as it is there: one pair's gradient never stands in full
-        beside the bank. Under reentrant checkpointing every layer has a backward of its own, so a parameter that several
-        layers share comes in parts, which are added up.
+        beside the bank. Under reentrant checkpointing every layer has a backward of its own, so a parameter that
+        several layers share comes in parts, which are added up.
         """
         row = [0]
         caught: list[set[int]] = [set() for _ in self.parameters]

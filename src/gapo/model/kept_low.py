@@ -1,7 +1,7 @@
 """Frozen weights that stay in bf16 or 4 bits, under adapters in fp32.
 
-Stored low, computed with in fp32: an anchor moves the adapters by little, and activations in bf16 would round most of that
-away before it reaches a log-prob. Inside an autocast everything computes in its type, as it would with fp32 weights.
+Stored low, computed with in fp32: an anchor moves the adapters by little, and activations in bf16 would round much of
+that away before it reaches a log-prob. Inside an autocast all of it computes in that type, as with fp32 weights.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def keep_low(model: nn.Module) -> bool:
             module.float()
         elif type(module).__name__ != "Linear4bit":
             raise InputError(
-                f"{name} is a {type(module).__name__} in {str(frozen[0].dtype).removeprefix('torch.')}, which gapo cannot "
-                "compute with in fp32; use model.dtype=float32"
+                f"{name} is a {type(module).__name__} in {str(frozen[0].dtype).removeprefix('torch.')}, which gapo "
+                "cannot compute with in fp32; use model.dtype=float32"
             )
     return found
 
@@ -89,8 +89,9 @@ def _in_fp32(_: nn.Module, __: Any, output: Tensor) -> Tensor:
 
 
 def _without_inference_kernel(layer: Any) -> None:
-    """On some CPUs a 4-bit layer packs its weights anew at the first forward without gradient, for a kernel that computes
-    in bf16 and has no backward. Writing its state out unpacks them.
+    """Keep a 4-bit layer from packing its weights anew for a kernel that computes in bf16 and has no backward.
+
+    Some CPUs have it, and the first forward without gradient would. Writing the layer's state out unpacks them again.
     """
     if getattr(layer.weight.quant_state, "packing_format_for_cpu", False):
         layer.state_dict()

@@ -72,8 +72,8 @@ def resolve_model(name: str, say: Say = print) -> str | Path:
     if path.is_dir():
         if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
             raise InputError(
-                f"{name} holds adapters without their model; give the folder `merged` of a run with model.merge=true, or "
-                "load them with peft and save gapo.merged(model)"
+                f"{name} holds adapters without their model; give the folder `merged` of a run with model.merge=true, "
+                "or load them with peft and save gapo.merged(model)"
             )
         if not (path / "config.json").is_file():
             raise InputError(f"{name} has no config.json, so it is not a model; give the folder save_pretrained wrote")
@@ -147,7 +147,7 @@ def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> P
     try:
         config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora}) if isinstance(lora, Mapping) else copy(lora)
         if getattr(config, "lora_dropout", 0):
-            config.lora_dropout = 0.0  # the gap would measure it
+            config.lora_dropout = 0.0  # type: ignore[attr-defined]  # the gap would measure it
         adapted = get_peft_model(model, config)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}") from None
@@ -158,7 +158,8 @@ def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> P
 
 
 def _measure_magnitudes(adapted: nn.Module) -> None:
-    """DoRA's magnitudes again, now in fp32: peft takes them in the base's type, and in bf16 the start is off by 0.2 %."""
+    """DoRA's magnitudes again, in fp32: peft takes them in the base's type, and in bf16 the start is off by 0.2 %."""
+    layer: Any
     for layer in adapted.modules():
         for name, magnitude in getattr(layer, "lora_magnitude_vector", {}).items():
             if type(magnitude).__name__ == "DoraLinearLayer" and magnitude.weight.requires_grad:

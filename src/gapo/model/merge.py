@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy, deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ def merged(model: nn.Module) -> PreTrainedModel:
     stored in, most of what was learned would round away.
     """
     from peft import PeftModel, get_peft_model
-    from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
+    from peft.utils import get_peft_model_state_dict
 
     model = getattr(model, "module", model)
     if not isinstance(model, PeftModel):
@@ -32,15 +33,22 @@ def merged(model: nn.Module) -> PreTrainedModel:
     base = _plain(model)
     if config.peft_type.value == "LORA":
         _untie(base, learned)
-    adapted = get_peft_model(base, config)
-    left = set_peft_model_state_dict(adapted, learned)
+    with warnings.catch_warnings():  # about tied embeddings, which are cut loose here where they must be
+        warnings.filterwarnings("ignore", module="peft")
+        return _filled(get_peft_model(base, config), learned, config.peft_type.value)
+
+
+def _filled(adapted: Any, learned: dict[str, Any], kind: str) -> PreTrainedModel:
+    """The weights of an empty adapter's model with what was learned added to them."""
+    from peft.utils import set_peft_model_state_dict
+
+    left: Any = set_peft_model_state_dict(adapted, learned)
     if left.unexpected_keys:
         raise InputError(f"the adapter cannot be merged: {left.unexpected_keys[0]} has no place in the base model")
     try:
         whole: Any = adapted.merge_and_unload(safe_merge=True)
     except AttributeError:
-        raise InputError(f"{config.peft_type.value} adapters cannot be merged into weights; use LoRA") from None
-    _say_if_untied(whole)
+        raise InputError(f"{kind} adapters cannot be merged into weights; use LoRA") from None
     return whole.eval()  # type: ignore[no-any-return]
 
 
@@ -80,10 +88,3 @@ def _untie(base: Any, learned: dict[str, Any]) -> None:
     names = {id(module): name for name, module in base.named_modules()}
     if any(f"{names[id(module)]}." in key for module in (head, embedding) for key in learned):
         head.weight = deepcopy(head.weight)
-
-
-def _say_if_untied(whole: Any) -> None:
-    """A config that says `tied` would drop the head when the model is saved, and read the embeddings in its place."""
-    head, embedding = whole.get_output_embeddings(), whole.get_input_embeddings()
-    if head is not None and head.weight is not embedding.weight and not head.weight.equal(embedding.weight):
-        whole.config.tie_word_embeddings = False

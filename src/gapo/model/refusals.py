@@ -18,8 +18,8 @@ _CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")  # ways to s
 
 NO_DEEPSPEED = "DeepSpeed is refused: it leaves no gradients to build an anchor from; use FSDP2 (fsdp_version 2)"
 NO_FSDP1 = (
-    "FSDP1 is refused: it flattens the weights an anchor moves; use FSDP2, fsdp_version 2 (train.fsdp_config={version: 2}, "
-    "or accelerate launch --fsdp_version 2)"
+    "FSDP1 is refused: it flattens the weights an anchor moves; use FSDP2, fsdp_version 2 (train.fsdp_config={version: "
+    "2}, or accelerate launch --fsdp_version 2)"
 )
 NO_FP16 = (
     "fp16 is refused: its loss scaling does not reach the anchor's backward; use train.precision=mixed, which computes "
@@ -33,7 +33,12 @@ NO_PROMPT_LEARNING = (
     "prompt tuning, prefix tuning and p-tuning are refused: their virtual tokens belong to no row in which two "
     "responses share a prompt; use LoRA (model.lora={r: 16})"
 )
-NO_QUANTIZED_TRAINING = "quantised weights cannot be trained themselves: they have no gradient; add adapters (model.lora={r: 16})"
+NO_QUANTIZED_TRAINING = (
+    "quantised weights cannot be trained themselves: they have no gradient; add adapters (model.lora={r: 16})"
+)
+NO_BITSANDBYTES = (
+    "model.quantization=4bit needs bitsandbytes, which is not installed: pip install 'gapo[qlora]', or leave it at none"
+)
 NO_8BIT = (
     "8-bit weights are refused: their layers round every input to 8 bits, which hides the anchor's small move; use "
     "model.quantization=4bit"
@@ -87,7 +92,8 @@ def _read(fsdp_config: Any) -> Mapping[str, Any]:
     if not isinstance(fsdp_config, str):
         return fsdp_config or {}
     try:
-        return json.loads(fsdp_config) if fsdp_config.lstrip().startswith("{") else json.loads(Path(fsdp_config).read_text())
+        written = fsdp_config if fsdp_config.lstrip().startswith("{") else Path(fsdp_config).read_text(encoding="utf-8")
+        return dict(json.loads(written))
     except (OSError, ValueError) as error:
         raise InputError(f"train.fsdp_config {fsdp_config!r} cannot be read ({error})") from None
 
@@ -101,12 +107,13 @@ def refuse_model_settings(
     if quantization == "8bit":
         raise InputError(NO_8BIT)
     if quantization not in QUANTIZATIONS:
-        raise InputError(f"unknown model.quantization {quantization!r}; {did_you_mean(str(quantization), QUANTIZATIONS)}")
+        near = did_you_mean(str(quantization), QUANTIZATIONS)
+        raise InputError(f"unknown model.quantization {quantization!r}; {near}")
     if quantization != "none":
         if lora is None:
             raise InputError(NO_QUANTIZED_TRAINING)
         if importlib.util.find_spec("bitsandbytes") is None:
-            raise InputError("model.quantization=4bit needs bitsandbytes, which is not installed: pip install 'gapo[qlora]'")
+            raise InputError(NO_BITSANDBYTES)
     if lora is None and dtype != "float32":
         raise InputError(NO_LOW_WEIGHTS.format(dtype))
     if lora is None and merge:
@@ -128,8 +135,8 @@ def refuse_adapter(adapter: Any) -> None:
     start = fields.get("init_lora_weights", True)
     if isinstance(start, str) and start.lower().startswith(_CHANGES_THE_BASE):
         raise InputError(
-            f"init_lora_weights={start} is refused: it changes the base weights, so that with the adapter off the model "
-            "is not the one training started from; leave it at true"
+            f"init_lora_weights={start} is refused: it changes the base weights, so that with the adapter off the "
+            "model is not the one training started from; leave it at true"
         )
 
 
@@ -148,4 +155,4 @@ def refuse_quantized(method: Any, *, adapted: bool) -> None:
     if "bitsandbytes" in named and bits == [8]:
         raise InputError(NO_8BIT)
     if "bitsandbytes" not in named:
-        raise InputError(f"weights quantised by {named} are refused: only bitsandbytes' 4-bit weights carry an anchor here")
+        raise InputError(f"weights quantised by {named} are refused: an anchor needs bitsandbytes' 4-bit ones, or none")

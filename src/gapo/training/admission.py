@@ -48,7 +48,9 @@ def refuse_weights(model: nn.Module) -> None:
             raise InputError(NO_PROMPT_LEARNING)
     refuse_quantized(getattr(model.config, "quantization_config", None), adapted=bool(adapters))
     if not any(p.requires_grad for p in model.parameters()):
-        wanted = "load the adapter with is_trainable=True" if adapters else "set requires_grad on what should be trained"
+        wanted = (
+            "load the adapter with is_trainable=True" if adapters else "set requires_grad on what should be trained"
+        )
         raise InputError(f"the model has no trainable parameter; {wanted}")
     if adapters:
         in_fp32(model)

@@ -160,15 +160,15 @@ PROMPTS = [
 @pytest.mark.parametrize("config", PROMPTS, ids=lambda config: type(config).__name__)
 def test_virtual_tokens_are_refused_by_config_and_on_arrival(config, tmp_path, nothing_is_loaded):
     arguments = gapo.PreferenceConfig(output_dir=str(tmp_path), use_cpu=True)
-    with pytest.raises(InputError, match="p-tuning are refused.*use LoRA"):
+    with pytest.raises(InputError, match=r"p-tuning are refused.*use LoRA"):
         gapo.PreferenceTrainer("lab", arguments, text_rows(), peft_config=config)
-    with pytest.raises(InputError, match="p-tuning are refused.*use LoRA"):
+    with pytest.raises(InputError, match=r"p-tuning are refused.*use LoRA"):
         trainer(tmp_path, model=get_peft_model(tiny.llama(dtype=torch.float32), config))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_low_trained_weights_are_refused_and_low_frozen_ones_are_not(dtype, tmp_path):
-    with pytest.raises(InputError, match="model.dtype=float32 with train.precision=mixed"):
+    with pytest.raises(InputError, match=r"model.dtype=float32 with train.precision=mixed"):
         trainer(tmp_path, model=tiny.llama(dtype=dtype))
     lora = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
     trainer(tmp_path, model=tiny.llama(dtype=dtype), extra_peft_config=lora)
@@ -195,7 +195,7 @@ def test_weights_that_arrive_quantised_are_refused_before_they_are_read(tmp_path
 def test_an_adapter_folder_is_not_taken_for_a_model(tmp_path):
     lora = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
     get_peft_model(tiny.llama(dtype=torch.float32), lora).save_pretrained(tmp_path / "a")
-    with pytest.raises(InputError, match="holds adapters without their model.*model.merge=true"):
+    with pytest.raises(InputError, match=r"holds adapters without their model.*model.merge=true"):
         gapo.load_policy(str(tmp_path / "a"))
 
 
