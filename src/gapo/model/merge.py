@@ -28,7 +28,8 @@ def merged(model: nn.Module) -> PreTrainedModel:
     if not isinstance(model, PeftModel):
         raise InputError("this model has no adapters to merge: it is whole already; save it with save_pretrained")
     name = model.active_adapter
-    learned = {key: value.detach().cpu() for key, value in get_peft_model_state_dict(model, adapter_name=name).items()}
+    found = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
+    learned = {key: value.detach().cpu() for key, value in found.items()}
     config = _to_fill(model.peft_config[name])
     base = _plain(model)
     if config.peft_type.value == "LORA":
