@@ -364,7 +364,7 @@ def test_wrong_settings_are_one_sentence_before_anything_runs(options, words, tm
 
 
 def test_bf16_weights_are_refused_with_the_way_out(tmp_path):
-    with pytest.raises(InputError, match=r"dtype=torch\.float32"):
+    with pytest.raises(InputError, match=r"model\.dtype=float32 with train\.precision=mixed"):
         trainer(tmp_path, model=tiny.llama(dtype=torch.bfloat16))
 
 

@@ -49,7 +49,7 @@ def engine_choice_for(trainer: PreferenceTrainer) -> Choice | None:
     if choice.name in ("first_order", "streaming") and has_dora(trainer.model):
         logger.warning(
             "DoRA hands out no true gradient (it takes the weights' norms for constants), so gaps by %s are off by a "
-            "few percent at any radius; anchor.engine=auto measures them as they are",
+            "percent or two at any radius; anchor.engine=auto measures them as they are",
             choice.name,
         )
     return choice
