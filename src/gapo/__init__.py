@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gapo.anchor import AnchorSettings, probe
     from gapo.model.load import load_policy
     from gapo.model.logps import PairLogps
+    from gapo.model.merge import merged, save_merged
     from gapo.model.perturb import displaced
     from gapo.model.policy import pair_logps
     from gapo.objectives import get_objective
@@ -35,8 +36,10 @@ _HOMES = {
     "get_objective": "gapo.objectives",
     "load_pairs": "gapo.pairs.formats",
     "load_policy": "gapo.model.load",
+    "merged": "gapo.model.merge",
     "pair_logps": "gapo.model.policy",
     "probe": "gapo.anchor",
+    "save_merged": "gapo.model.merge",
     "save_pairs": "gapo.pairs.files",
     "select": "gapo.pairs.select",
 }
@@ -53,8 +56,10 @@ __all__ = [
     "get_objective",
     "load_pairs",
     "load_policy",
+    "merged",
     "pair_logps",
     "probe",
+    "save_merged",
     "save_pairs",
     "select",
 ]

@@ -92,6 +92,7 @@ def test_lora_is_a_line_in_the_recipe(folder):
                   "train.output_dir=A", *SMALL)  # fmt: skip
     assert result.exit_code == 0, result.output
     assert (folder / "A" / "model" / "adapter_model.safetensors").is_file()
+    assert not (folder / "A" / "merged").exists()
 
 
 def test_several_objectives_are_compared_on_one_page(folder):

@@ -64,8 +64,9 @@ class GradientBank:
     def catching(self) -> Iterator[list[int]]:
         """Inside, the gradient of each backward goes to the row named in the list given out, and leaves `.grad` empty.
 
-        A hook on each parameter moves its gradient as soon as it is whole: one pair's gradient never stands in full
-        beside the bank.
+        A hook on each parameter moves its gradient as soon as it is there: one pair's gradient never stands in full
+        beside the bank. Under reentrant checkpointing every layer has a backward of its own, so a parameter that
+        several layers share comes in parts, which are added up.
         """
         row = [0]
         caught: list[set[int]] = [set() for _ in self.parameters]
@@ -73,7 +74,8 @@ class GradientBank:
 
         def catch(parameter: Tensor) -> None:
             table, rows = tables[parameter]  # type: ignore[index]
-            table[row[0]] = parameter.grad.flatten()  # type: ignore[union-attr]
+            part = parameter.grad.flatten()  # type: ignore[union-attr]
+            table[row[0]] = table[row[0]] + part if row[0] in rows else part
             rows.add(row[0])
             parameter.grad = None
 

@@ -14,13 +14,20 @@ from gapo.model.passes import Precision, chunks_of
 from gapo.model.per_pair import margin_gradients, obstacle
 from gapo.model.perturb import without_gradients
 from gapo.model.policy import pair_logps
+from gapo.model.recompute import recomputes
 from gapo.pairs.collate import PairBatch
 
 ENTRIES_AT_ONCE = 2**26  # of gradients that stand beside the bank before they go into it: 256 MB in fp32
 
 
 def pairs_at_once(model: nn.Module) -> int:
-    """How many pairs one backward should serve: as many as fit, or 1 where gradients cannot be told apart."""
+    """How many pairs one backward should serve: as many as fit, or 1 where gradients cannot be told apart.
+
+    Also 1 with gradient checkpointing: several at once would keep every trained layer's input until backward, which is
+    what checkpointing is there to avoid, and a reentrant one shows no layer's output to autograd before that.
+    """
+    if recomputes(model):
+        return 1
     fit = ENTRIES_AT_ONCE // max(1, sum(p.numel() for p in model.parameters() if p.requires_grad))
     return fit if fit > 1 and obstacle(model) is None else 1
 

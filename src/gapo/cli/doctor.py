@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import typer
 
-EXTRAS = {"trl": "parity tests: pip install 'gapo[test]'"}
+EXTRAS = {
+    "trl": "parity tests: pip install 'gapo[test]'",
+    "bitsandbytes": "4-bit weights under adapters: pip install 'gapo[qlora]'",
+}
 
 
 def doctor() -> None:

@@ -17,6 +17,7 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask, sdpa_mask
 
 from gapo.errors import InputError
+from gapo.model.recompute import recomputes
 from gapo.pairs.collate import CHOSEN, PADDING, PROMPT, REJECTED, PairBatch
 
 SEGMENTED = "gapo_segmented"
@@ -158,7 +159,7 @@ def _segmentable(backbone: nn.Module, batch: PairBatch) -> bool:
         return False
     if not getattr(backbone, "_supports_attention_backend", False):
         return False
-    if any(getattr(module, "gradient_checkpointing", False) for module in backbone.modules()):
+    if recomputes(backbone):
         return False
     parameters = inspect.signature(backbone.forward).parameters.values()
     return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)

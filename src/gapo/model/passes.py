@@ -28,7 +28,7 @@ def batch_tokens(model: nn.Module) -> int:
     device = next(model.parameters()).device
     if device.type not in BATCH_ENTRIES:
         return BATCH_TOKENS_ELSEWHERE
-    width = causal_lm(model).get_input_embeddings().embedding_dim
+    width = causal_lm(model).get_input_embeddings().weight.shape[1]  # of an adapted layer too
     return max(1, BATCH_ENTRIES[device.type] // int(width))
 
 

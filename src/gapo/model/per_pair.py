@@ -41,8 +41,10 @@ def margin_gradients(
     with torch.enable_grad(), _watched(model, head, passing):
         policy = pair_logps(model, batch)
         total = policy.margin.sum()
-    if passing.roots:  # asked for no further than these, autograd makes no weight gradient of the whole batch
-        torch.autograd.grad(total, passing.roots, allow_unused=True)
+    # asked for no further than the roots, autograd makes no weight gradient of the whole batch; there are none where
+    # the embeddings are frozen and their output asks for a gradient all the same (enable_input_require_grads)
+    if trained:
+        torch.autograd.grad(total, passing.roots or trained, allow_unused=True)
     if head.layer.weight.requires_grad:  # type: ignore[union-attr]
         _add_head(head, batch, passing)
     gradients = [passing.gradient(p) for p in trained]
@@ -120,6 +122,8 @@ def _watched(model: nn.Module, head: Head, passing: _Passing) -> Iterator[None]:
     def after(rule: _Rule, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if not inputs or output.ndim < 3 or len(output) not in (passing.pairs, 2 * passing.pairs):
             raise _RowsLostError(f"a {type(layer).__name__} does not keep the rows of a batch apart")
+        if not output.requires_grad:
+            raise _RowsLostError(f"a {type(layer).__name__} runs out of autograd's sight and again in backward")
         if not inputs[0].requires_grad:
             passing.roots.append(output)
         output.register_hook(partial(rule, passing, layer, inputs[0].detach(), output.detach()))

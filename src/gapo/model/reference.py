@@ -72,6 +72,17 @@ def _logp_type(model: nn.Module) -> torch.dtype:
     return torch.promote_types(next(model.parameters()).dtype, torch.float32)
 
 
+def has_start_model(model: nn.Module) -> bool:
+    """Whether the start model is there at any time: adapters can be turned off, and nothing else is trained.
+
+    LoRA's `bias` other than none, or a base weight set to train, stays moved with the adapters off.
+    """
+    if not hasattr(model, "disable_adapter"):
+        return False
+    adapters = (str(getattr(model.base_model, "prefix", "lora_")), "modules_to_save.", "trainable_tokens_")
+    return all(any(mark in name for mark in adapters) for name, p in model.named_parameters() if p.requires_grad)
+
+
 def start_model(model: nn.Module) -> AbstractContextManager[object]:
     """Inside, a LoRA model is its start model (adapters off); a plain one is as it is."""
     return model.disable_adapter() if hasattr(model, "disable_adapter") else nullcontext()  # type: ignore[operator, no-any-return]
@@ -124,7 +135,7 @@ def fingerprint(model: nn.Module) -> str:
         config.pop(key, None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     for name, weight in inner.state_dict().items():
-        if "lora_" not in name:
+        if "lora_" not in name and "modules_to_save." not in name:
             digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
             digest.update(local(weight.detach()).cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     if is_sharded(model):

@@ -42,6 +42,9 @@ def or_null(check: Check) -> Check:
 KINDS: dict[str, Check] = {
     "model.name": TEXT,
     "model.lora": or_null(FIELDS),
+    "model.dtype": TEXT,
+    "model.quantization": TEXT,
+    "model.merge": FLAG,
     "model.revision": or_null(TEXT),
     "model.attn_implementation": or_null(TEXT),
     "model.trust_remote_code": FLAG,

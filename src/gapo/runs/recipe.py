@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from gapo.errors import InputError, did_you_mean
+from gapo.model.refusals import refuse_launch, refuse_model_settings
 from gapo.objectives import objectives
 from gapo.runs.kinds import check_kind
 from gapo.storage import embedded
@@ -134,6 +135,9 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
             check_kind(section, str(key), value, where)
             complete[section][key] = deepcopy(value)
     _check_objectives(complete, where)
+    refuse_model_settings(**complete["model"])
+    train = complete["train"]
+    refuse_launch(**{key: train[key] for key in ("deepspeed", "fp16", "fsdp", "fsdp_config") if key in train})
     return complete
 
 
@@ -150,7 +154,7 @@ def _check_objectives(complete: Recipe, where: str) -> None:
 
 def _defaults() -> Recipe:
     return {
-        "model": {"name": "lab", "lora": None},
+        "model": {"name": "lab", "lora": None, "dtype": "float32", "quantization": "none", "merge": False},
         "data": {"train": "lab", "eval": None, "eval_fraction": 0.0, "limit": None, "eval_limit": None},
         "noise": {"kind": "random", "rate": 0.0, "seed": 0},
         "objective": {"name": "gapo"},
@@ -169,7 +173,7 @@ def _defaults() -> Recipe:
 
 def _known_keys(section: str) -> set[str]:
     if section == "model":
-        return {"name", "lora", "attn_implementation", "revision", "trust_remote_code"}
+        return {*_defaults()["model"], "attn_implementation", "revision", "trust_remote_code"}
     if section == "data":
         return {*_defaults()["data"], *_ENCODING}
     if section == "objective":

@@ -17,6 +17,7 @@ from transformers import set_seed
 from gapo.errors import InputError
 from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
+from gapo.model.merge import save_merged
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
 from gapo.pairs.pair import PairSet, PreferencePair
@@ -113,6 +114,9 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
     trainer.save_model(str(folder / "model"))
+    if recipe["model"].get("merge"):
+        say("merging the adapters into the weights")
+        save_merged(trainer.model, folder / "merged", trainer.encoder.tokenizer)
     (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
     with whole_file(folder / "evals.json") as part:  # last: it says that the run is finished
         part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -125,7 +129,7 @@ def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     if flips := sum(map(bool, train.flipped)):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
     set_seed(config.seed)  # adapters start at random
-    policy = load_policy(**recipe["model"], say=say)
+    policy = load_policy(**{key: value for key, value in recipe["model"].items() if key != "merge"}, say=say)
     return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
 
 

@@ -10,15 +10,23 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from gapo.errors import InputError
-from gapo.model.load import Policy, load_policy, with_lora, without_dropout
+from gapo.model.load import Policy, in_fp32, load_policy, with_lora, without_dropout
+from gapo.model.refusals import NO_LOW_WEIGHTS, NO_PROMPT_LEARNING, refuse_adapter, refuse_quantized
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs
 
 logger = logging.getLogger("gapo")
 
 
-def policy_of(model: Any, tokenizer: PreTrainedTokenizerBase | None, peft_config: Any) -> Policy:
+def policy_of(
+    model: Any, tokenizer: PreTrainedTokenizerBase | None, peft_config: Any, args: PreferenceConfig
+) -> Policy:
     """The model, loaded if it is a name, without dropout, with adapters if asked for."""
+    if not isinstance(args, PreferenceConfig):
+        raise InputError(f"args must be a gapo.PreferenceConfig, not a {type(args).__name__}; it takes the same names")
+    args.refuse_launch()
+    if peft_config is not None:
+        refuse_adapter(peft_config)
     if isinstance(model, str):
         loaded = load_policy(model)
         model, tokenizer = loaded.model, tokenizer if tokenizer is not None else loaded.tokenizer
@@ -28,7 +36,27 @@ def policy_of(model: Any, tokenizer: PreTrainedTokenizerBase | None, peft_config
         logger.info("dropout is off in all passes: the gap would measure it")
     if peft_config is not None:
         model = with_lora(model, peft_config)
+    refuse_weights(model)
     return Policy(model, tokenizer, str(getattr(model.config, "_name_or_path", "")) or "model")
+
+
+def refuse_weights(model: nn.Module) -> None:
+    """Trained weights must be in fp32, and trained at all; adapters are put there, whoever made them."""
+    adapters = getattr(model, "peft_config", {})
+    for adapter in adapters.values():
+        if getattr(adapter, "is_prompt_learning", False) or getattr(adapter, "is_adaption_prompt", False):
+            raise InputError(NO_PROMPT_LEARNING)
+    refuse_quantized(getattr(model.config, "quantization_config", None), adapted=bool(adapters))
+    if not any(p.requires_grad for p in model.parameters()):
+        wanted = (
+            "load the adapter with is_trainable=True" if adapters else "set requires_grad on what should be trained"
+        )
+        raise InputError(f"the model has no trainable parameter; {wanted}")
+    if adapters:
+        in_fp32(model)
+    low = {p.dtype for p in model.parameters() if p.requires_grad and p.dtype not in (torch.float32, torch.float64)}
+    if low:
+        raise InputError(NO_LOW_WEIGHTS.format(", ".join(sorted(str(d).removeprefix("torch.") for d in low))))
 
 
 def longest(model: nn.Module, args: PreferenceConfig) -> int:
@@ -39,12 +67,6 @@ def longest(model: nn.Module, args: PreferenceConfig) -> int:
 
 def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None:
     """What trains without a sign but not what was asked for: one sentence each, before anything runs."""
-    low = {p.dtype for p in model.parameters() if p.requires_grad and p.dtype not in (torch.float32, torch.float64)}
-    if low:
-        raise InputError(
-            f"trained weights are in {', '.join(str(d).removeprefix('torch.') for d in low)}, where an anchor's move "
-            "rounds away; load the model with dtype=torch.float32 and set bf16=True to compute in bf16"
-        )
     if args.n_gpu > 1:
         raise InputError(
             "several GPUs in one process (DataParallel) are not supported; set CUDA_VISIBLE_DEVICES to one"
@@ -59,7 +81,7 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
 
 def refuse_foreign_ids(model: Any, pairs: EncodedPairs | None) -> None:
     """A tokenizer that knows more tokens than the model belongs to another model."""
-    known = model.get_input_embeddings().num_embeddings
+    known = model.get_input_embeddings().weight.shape[0]  # of an adapted layer too
     for pair in pairs.encoded if pairs is not None else ():
         largest = max(*pair.prompt, *pair.chosen, *pair.rejected)
         if largest >= known:

@@ -13,6 +13,7 @@ from gapo.anchor.engine import Engine
 from gapo.anchor.engines import Choice, choose_engine
 from gapo.errors import InputError
 from gapo.model.layout import Layout, choose_layout
+from gapo.model.load import has_dora
 from gapo.model.memory import available_memory
 from gapo.objectives import depends_on_margin_alone
 from gapo.training.dataset import EncodedPairs
@@ -54,6 +55,12 @@ def engine_choice_for(trainer: PreferenceTrainer) -> Choice | None:
         free=free // trainer.ranks.on_this_machine if trainer.ranks.device.type == "cpu" else free,
     )
     logger.info("%s", choice)
+    if choice.name in ("first_order", "streaming") and has_dora(trainer.model):
+        logger.warning(
+            "DoRA hands out no true gradient (it takes the weights' norms for constants), so gaps by %s are off by a "
+            "percent or two at any radius; anchor.engine=auto measures them as they are",
+            choice.name,
+        )
     return choice
 
 

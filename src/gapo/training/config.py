@@ -12,6 +12,7 @@ from transformers import TrainingArguments
 from gapo.anchor import AnchorSettings
 from gapo.errors import InputError
 from gapo.model.ranks import launched
+from gapo.model.refusals import launched_in_bf16, refuse_launch
 from gapo.objectives import Objective, get_objective
 
 
@@ -61,22 +62,19 @@ class PreferenceConfig(TrainingArguments):
     reply_prompts: int = field(default=2, metadata={"help": "Prompts answered at each evaluation to spot repetition."})
 
     def __post_init__(self) -> None:
-        if self.deepspeed:
-            raise InputError("DeepSpeed is refused: it leaves no gradients to build an anchor from; run without it")
+        self.refuse_launch()
         for key in ("enable_jit_checkpoint", "ignore_data_skip"):
             if getattr(self, key):
                 raise InputError(f"{key} is refused: a resumed run would not end where an uninterrupted one does")
         for key, known in (("precision", ("fp32", "mixed")), ("shared_prefix", ("auto", "on", "off"))):
             if (value := getattr(self, key)) not in known:
                 raise InputError(f"{key} must be one of {', '.join(known)}, not {value!r}")
-        if self.bf16:
+        if self.bf16 or launched_in_bf16():
             self.precision = "mixed"
         self.bf16 = self.precision == "mixed"
         if launched() > 1 and not torch.accelerator.is_available():
             self.use_cpu = True  # said, or accelerate would look for a device of each process
         super().__post_init__()
-        if self.fp16:
-            raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
         if self.sam_radius < 0:
             raise InputError(f"sam_radius must be at least 0, not {self.sam_radius}")
         self.anchor()
@@ -90,6 +88,10 @@ class PreferenceConfig(TrainingArguments):
                 f"anchor.batches {self.anchor_batches} does not divide gradient_accumulation_steps {accumulation}; "
                 "choose a divisor, so that every anchor is built from as many micro-batches"
             )
+
+    def refuse_launch(self) -> None:
+        """DeepSpeed, fp16 and FSDP1: one sentence, before transformers or accelerate act on them."""
+        refuse_launch(deepspeed=self.deepspeed, fp16=self.fp16, fsdp=self.fsdp, fsdp_config=self.fsdp_config)
 
     def anchor(self) -> AnchorSettings:
         """The anchor's settings."""

@@ -8,7 +8,7 @@ from torch import nn
 
 from gapo.errors import InputError
 from gapo.model.logps import PairLogps
-from gapo.model.reference import reference_logps
+from gapo.model.reference import has_start_model, reference_logps
 from gapo.training.dataset import EncodedPairs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class References:
 
     def _computed(self, pairs: EncodedPairs) -> PairLogps:
         trainer = self._trainer
-        has_start = self._model is not None or hasattr(trainer.model, "disable_adapter")
+        has_start = self._model is not None or has_start_model(trainer.model)
         if trainer.state.global_step > 0 and not has_start:
             raise InputError(
                 f"{trainer.objective.name} compares with the start model, which training has moved; give ref_model, "

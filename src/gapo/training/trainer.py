@@ -72,7 +72,7 @@ class PreferenceTrainer(ResumableTrainer):
         **trainer_options: Any,
     ) -> None:
         args = args if args is not None else PreferenceConfig(output_dir="gapo-run")
-        policy = policy_of(model, processing_class, peft_config)
+        policy = policy_of(model, processing_class, peft_config, args)
         model, tokenizer = policy.model, policy.tokenizer
         refuse_what_would_go_wrong(model, args)
         keep_freed_memory()
