@@ -141,7 +141,7 @@ def _refuse_another_recipe(folder: Path, recipe: Recipe) -> None:
 
 
 def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
-    config = _config(recipe)
+    config = config_from(recipe)
     train, evaluation = load_data(recipe)
     if flips := sum(map(bool, train.flipped)):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
@@ -177,7 +177,7 @@ def _for_the_card(evals: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _config(recipe: Recipe) -> PreferenceConfig:
+def config_from(recipe: Recipe) -> PreferenceConfig:
     arguments = {"disable_tqdm": False, **preference_arguments(recipe)}
     try:
         with warnings.catch_warnings():
