@@ -27,6 +27,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the complete recipe and leave.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything but the weights; print memory, steps, hours; leave.")
+    ] = False,
 ) -> None:
     """Train on preference pairs, evaluate before and after, and write a report.
 
@@ -53,6 +56,11 @@ def train(
         return
     runs_of(complete)  # wrong knobs are wrong before anything heavy is loaded
     _quiet()
+    if dry_run:
+        from gapo.cli.dry_run import show_dry_run
+
+        show_dry_run(complete, recipe)
+        return
     from gapo.runs.run import free_folder
 
     several = isinstance(complete["objective"]["name"], list)

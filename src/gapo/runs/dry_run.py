@@ -11,7 +11,7 @@ import torch
 
 from gapo.anchor.engines import choose_engine
 from gapo.anchor.gap import parameters_in_scope
-from gapo.errors import InputError
+from gapo.errors import InputError, did_you_mean
 from gapo.model.attention import why_not_shared
 from gapo.model.load import resolve_model
 from gapo.model.passes import BATCH_ENTRIES, BATCH_TOKENS_ELSEWHERE
@@ -19,6 +19,7 @@ from gapo.model.policy import backbone_of
 from gapo.model.wheel import WHEEL_MODELS
 from gapo.objectives import depends_on_margin_alone
 from gapo.pairs.encode import Encoder
+from gapo.pairs.noise import FLIP_RULES
 from gapo.runs.about import About, about_of
 from gapo.runs.architectures import architecture_of, config_of, weightless
 from gapo.runs.batch_arithmetic import BatchArithmetic, batch_arithmetic
@@ -26,9 +27,9 @@ from gapo.runs.cost import Holding, Memory, StepTime, gpus_needed, memory, step_
 from gapo.runs.known_pairs import Found, find_pairs
 from gapo.runs.lengths import Lengths
 from gapo.runs.machines import CPU, Machine, machine
-from gapo.runs.predict import Cut, PredictedStep, predicted_step
+from gapo.runs.predict import Cut, PredictedStep, chunk_flops, predicted_step
 from gapo.runs.recipe import Recipe, runs_of
-from gapo.runs.run import config_from
+from gapo.runs.run import TRAINING_PAIRS_SHOWN, config_from
 from gapo.runs.sizes import Sizes
 from gapo.training.config import PreferenceConfig
 
@@ -79,7 +80,7 @@ class DryRun:
     @property
     def evaluation_hours(self) -> float:
         """Before and after training."""
-        pairs = self.evaluation.pairs if self.evaluation is not None else 0
+        pairs = self.evaluation.pairs if self.evaluation is not None else min(TRAINING_PAIRS_SHOWN, self.train.pairs)
         return 2 * pairs * self.forward_seconds / self.batches.processes / 3600
 
     @property
@@ -91,6 +92,8 @@ class DryRun:
 def dry_runs(recipe: Recipe) -> list[DryRun]:
     """One for each objective the recipe names. Raises the sentence the run would."""
     about = about_of(recipe)
+    if (kind := recipe["noise"]["kind"]) not in FLIP_RULES:
+        raise InputError(f"unknown noise.kind {kind!r}; {did_you_mean(kind, FLIP_RULES)}")
     on = machine(about.gpu)
     config, source = config_of(recipe["model"]["name"])
     if (kernel := recipe["model"].get("attn_implementation")) or getattr(config, "attn_logit_softcapping", None):
@@ -170,7 +173,7 @@ def _dry_run(
         sync_each,
         batches.accumulation,
     )
-    forward = predicted_step(sizes, Cut([[mean]], shared=shared, tokens=at_once), objective="simpo")
+    forward = chunk_flops(sizes, [mean], cut, gradient=False)
     return DryRun(
         objective.name,
         about,
@@ -189,7 +192,7 @@ def _dry_run(
         memory(sizes, holding),
         gpus_needed(sizes, holding, on) if about.gpu != CPU else None,
         step_time(step, on, mixed=mixed, nodes=about.nodes),
-        on.seconds(forward.flops / 3, bf16=mixed),
+        on.seconds(forward.total, bf16=mixed),
     )
 
 
