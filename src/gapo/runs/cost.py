@@ -116,11 +116,13 @@ class StepTime:
         return max(self.gradients + self.gap, self.sending)
 
 
-def step_time(step: PredictedStep, machine: Machine, *, mixed: bool, nodes: int = 1) -> StepTime:
-    """By the assumed shares of the machine's peak."""
+def step_time(
+    step: PredictedStep, machine: Machine, *, mixed: bool, gap_in_bf16: bool = False, nodes: int = 1
+) -> StepTime:
+    """By the assumed shares of the machine's peak. `gap_in_bf16`: an audit has found that precision as good."""
     rest = step.flops - step.exact_flops
     return StepTime(
         machine.seconds(rest, bf16=mixed),
-        machine.seconds(step.exact_flops, bf16=False),
+        machine.seconds(step.exact_flops, bf16=gap_in_bf16),
         machine.sending(step.sent.total(), nodes) if step.processes > 1 else 0.0,
     )

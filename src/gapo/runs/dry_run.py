@@ -55,6 +55,7 @@ class DryRun:
     memory: Memory
     enough_gpus: int | None
     time: StepTime
+    bf16_time: StepTime | None  # if an audit finds the gap the same in bf16
     forward_seconds: float  # of one pair, without gradient, by one process
 
     @property
@@ -85,8 +86,14 @@ class DryRun:
 
     @property
     def hours(self) -> float:
-        steps = self.batches.steps * self.time.seconds / 3600
-        return steps + self.reference_hours + self.evaluation_hours
+        return self._hours(self.time)
+
+    @property
+    def bf16_hours(self) -> float | None:
+        return self._hours(self.bf16_time) if self.bf16_time is not None else None
+
+    def _hours(self, time: StepTime) -> float:
+        return self.batches.steps * time.seconds / 3600 + self.reference_hours + self.evaluation_hours
 
 
 def dry_runs(recipe: Recipe) -> list[DryRun]:
@@ -148,16 +155,19 @@ def _dry_run(
         checkpointing=args.gradient_checkpointing,
         sync_each=sync_each,
     )
-    step = predicted_step(
-        sizes,
-        cut,
-        objective=objective,
-        engine=engine or "two_pass",
-        strategy=args.anchor_strategy,
-        sharding=about.sharding,
-        processes=about.gpus,
-        mixed=mixed,
-        sam=args.sam_radius > 0,
+    step, in_bf16 = (
+        predicted_step(
+            sizes,
+            cut,
+            objective=objective,
+            engine=engine or "two_pass",
+            strategy=args.anchor_strategy,
+            sharding=about.sharding,
+            processes=about.gpus,
+            mixed=gap_apart,
+            sam=args.sam_radius > 0,
+        )
+        for gap_apart in (mixed, False)
     )
     width = _widest(train.mean, longest, shared)
     together = batches.per_device * (batches.anchor_batches or 1) * width * (1 if shared else 2)
@@ -192,6 +202,7 @@ def _dry_run(
         memory(sizes, holding),
         gpus_needed(sizes, holding, on) if about.gpu != CPU else None,
         step_time(step, on, mixed=mixed, nodes=about.nodes),
+        step_time(in_bf16, on, mixed=True, gap_in_bf16=True, nodes=about.nodes) if mixed and step.exact_flops else None,
         on.seconds(forward.total, bf16=mixed),
     )
 

@@ -127,7 +127,8 @@ def _time(dry: DryRun) -> str:
     if t.sending:
         parts.append(f"sending {t.sending:.2g} s beside them")
     before = dry.reference_hours + dry.evaluation_hours
-    words = f"about {_hours(dry.hours)}: {t.seconds:.3g} s a step ({', '.join(parts)})"
+    safe = f" ({_hours(dry.bf16_hours)} if an audit finds the gap the same in bf16)" if dry.bf16_hours else ""
+    words = f"about {_hours(dry.hours)}{safe}: {t.seconds:.3g} s a step ({', '.join(parts)})"
     reference = "the reference and " if dry.reference_hours else ""
     return f"{words}, {_hours(before)} for {reference}evaluation"
 
