@@ -33,10 +33,9 @@ def settle_methods(recipe: dict[str, Any], given: set[str]) -> None:
         knobs = {key: value for key, value in content.items() if _is_knob(str(name), str(key))}
         own = objective.get(name)
         own = own if isinstance(own, Mapping) else {}
-        if _MARGIN_KEYS & set(own):
-            knobs = {key: value for key, value in knobs.items() if key not in _MARGIN_KEYS}
+        said = set(own) | (_MARGIN_KEYS if _MARGIN_KEYS & set(own) else set())
         if knobs or own:
-            objective[name] = {**knobs, **own}
+            objective[name] = {**{key: value for key, value in knobs.items() if key not in said}, **own}
         rest[name] = {k: v for k, v in content.items() if k not in knobs and f"train.{k}" not in given}
     recipe["methods"] = rest
 
