@@ -46,7 +46,9 @@ def batch_arithmetic(args: PreferenceConfig, pairs: int, processes: int) -> Batc
     per_device, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
     rows = processes * per_device
     if pairs < processes:
-        raise InputError(f"{pairs} pairs are fewer than the {processes} processes that would share them; use fewer GPUs")
+        raise InputError(
+            f"{pairs} pairs are fewer than the {processes} processes that would share them; use fewer GPUs"
+        )
     batches = pairs // rows if args.dataloader_drop_last else ceil(pairs / rows)
     in_epoch = max(ceil(batches / accumulation), 1)
     steps = args.max_steps if args.max_steps > 0 else ceil(args.num_train_epochs * in_epoch)

@@ -111,9 +111,7 @@ def dry_runs(recipe: Recipe) -> list[DryRun]:
     strict = bool(data.get("strict"))
     train = find_pairs(data["train"], encoder, data["limit"], strict=strict)
     evaluation = find_pairs(data["eval"], encoder, data["eval_limit"], strict=strict) if data["eval"] else None
-    return [
-        _dry_run(one, about, on, source, model, train, evaluation) for one in runs_of(_with_place(recipe))
-    ]
+    return [_dry_run(one, about, on, source, model, train, evaluation) for one in runs_of(_with_place(recipe))]
 
 
 def _with_place(recipe: Recipe) -> Recipe:
@@ -269,6 +267,4 @@ def _encoder(recipe: Recipe) -> Encoder | None:
     except Exception as error:  # broken files raise anything
         raise InputError(f"the tokenizer of {name!r} cannot be read ({str(error).splitlines()[0][:150]})") from None
     data = recipe["data"]
-    return Encoder(
-        tokenizer, data.get("max_length", 2048), data.get("max_prompt_length"), data.get("template", "auto")
-    )
+    return Encoder(tokenizer, data.get("max_length", 2048), data.get("max_prompt_length"), data.get("template", "auto"))

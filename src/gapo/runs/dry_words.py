@@ -83,10 +83,7 @@ def _schedule(dry: DryRun) -> str:
 def _arithmetic(dry: DryRun) -> str:
     passes = ", ".join(one.what.name for one in dry.step.passes)
     kept = "; blocks are computed again in backward" if dry.args.gradient_checkpointing else ""
-    return (
-        f"{dry.tokens:,} tokens; a step {_flops(dry.step.flops)} for each process in the passes "
-        f"{passes}{kept}"
-    )
+    return f"{dry.tokens:,} tokens; a step {_flops(dry.step.flops)} for each process in the passes {passes}{kept}"
 
 
 def _traffic(dry: DryRun) -> str:
@@ -139,7 +136,9 @@ def _assumed(dry: DryRun) -> str:
     mixed = dry.args.precision == "mixed"
     shares = [f"{SHARE_BF16:.0%} of the bf16 peak"] if mixed else []
     if not mixed or dry.time.gap:
-        shares.append(f"{SHARE_FP32:.0%} of the fp32 peak, without TF32, whose 10 bits are coarser than an anchor's move")
+        shares.append(
+            f"{SHARE_FP32:.0%} of the fp32 peak, without TF32, whose 10 bits are coarser than an anchor's move"
+        )
     if dry.batches.processes > 1:
         shares.append(f"{SHARE_LINK:.0%} of the links, all sending hidden behind arithmetic")
     return "; ".join(shares)

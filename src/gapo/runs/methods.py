@@ -68,6 +68,8 @@ def methods_section(content: Any, where: str) -> dict[str, dict[str, Any]]:
 def with_method(recipe: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, dict[str, Any]]:
     """A copy of the recipe for this objective alone, without the sections beside a run."""
     own = recipe.get("methods", {}).get(name, {})
-    one = {section: dict(deepcopy(content)) for section, content in recipe.items() if section not in ("about", "methods")}
+    one = {
+        section: dict(deepcopy(content)) for section, content in recipe.items() if section not in ("about", "methods")
+    }
     one["train"] |= deepcopy(own)
     return one

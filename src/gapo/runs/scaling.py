@@ -101,7 +101,9 @@ def cost_table(name: str) -> str:
 
 def _cells(one: Row, machine: Machine) -> str:
     sent = one.step.sent
-    kinds = [f"{sent[kind] / 1e9:,.1f}" if sent[kind] else "-" for kind in ("all_reduce", "all_gather", "reduce_scatter")]
+    kinds = [
+        f"{sent[kind] / 1e9:,.1f}" if sent[kind] else "-" for kind in ("all_reduce", "all_gather", "reduce_scatter")
+    ]
     fits = "" if one.memory.fits(machine) else " (too much)"
     cells = [
         str(one.count),

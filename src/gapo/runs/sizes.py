@@ -124,6 +124,4 @@ def _units(inner: Any, blocks: list[nn.Module]) -> tuple[Unit, ...]:
 
 def _unit(kind: str, parameters: Iterable[nn.Parameter]) -> Unit:
     listed = list(parameters)
-    return Unit(
-        kind, tuple(tuple(p.shape) for p in listed), tuple(tuple(p.shape) for p in listed if p.requires_grad)
-    )
+    return Unit(kind, tuple(tuple(p.shape) for p in listed), tuple(tuple(p.shape) for p in listed if p.requires_grad))

@@ -29,7 +29,9 @@ def printed(*arguments):
 
 
 def test_the_paper_has_its_recipes():
-    assert {"mistral-7b-instruct", "llama3-8b-base", "llama3-8b-instruct", "gemma2-9b-it", "pythia-2.8b-hh"} == set(PAPER)
+    assert {"mistral-7b-instruct", "llama3-8b-base", "llama3-8b-instruct", "gemma2-9b-it", "pythia-2.8b-hh"} == set(
+        PAPER
+    )
 
 
 @pytest.mark.parametrize("name", recipe_names())

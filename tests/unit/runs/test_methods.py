@@ -67,7 +67,10 @@ def test_a_run_written_down_reads_back_as_itself(tmp_path):
         ("methods: 3\n", "section 'methods' must hold objectives"),
         ("methods:\n  dpoo: {beta: 1}\n", "unknown objective 'methods.dpoo'; did you mean"),
         ("methods:\n  dpo: 3\n", "methods.dpo must hold keys"),
-        ("methods:\n  dpo: {learning_rat: 1}\n", "unknown key 'methods.dpo.learning_rat'; did you mean 'learning_rate'"),
+        (
+            "methods:\n  dpo: {learning_rat: 1}\n",
+            "unknown key 'methods.dpo.learning_rat'; did you mean 'learning_rate'",
+        ),
         ("methods:\n  dpo: {learning_rate: fast}\n", "train.learning_rate must be a number"),
         ("methods:\n  dpo: {beta: -1}\n", "'beta' must be greater than 0"),
         ("about: 3\n", "section 'about' must hold keys"),

@@ -231,6 +231,8 @@ def test_traffic_of_a_gapo_step_by_hand():
 
 def test_a_bank_in_shards_is_refused():
     with pytest.raises(InputError, match="use two_pass"):
-        predicted_step(Sizes.of(made("llama")), Cut([lengths_of(tiny.random_pairs(1))]), engine="bank", sharding="fsdp2")
+        predicted_step(
+            Sizes.of(made("llama")), Cut([lengths_of(tiny.random_pairs(1))]), engine="bank", sharding="fsdp2"
+        )
     with pytest.raises(InputError, match="unknown sharding 'fsdp3'; did you mean 'fsdp2'"):
         predicted_step(Sizes.of(made("llama")), Cut([lengths_of(tiny.random_pairs(1))]), sharding="fsdp3")
