@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,107 +101,136 @@ def dry_runs(recipe: Recipe) -> list[DryRun]:
     if (kind := recipe["noise"]["kind"]) not in FLIP_RULES:
         raise InputError(f"unknown noise.kind {kind!r}; {did_you_mean(kind, FLIP_RULES)}")
     on = machine(about.gpu)
+    model, source = _built(recipe)
+    train, evaluation = _found(recipe)
+    train_section = {**recipe["train"], "output_dir": recipe["train"]["output_dir"] or "runs"}
+    runs = runs_of({**recipe, "train": train_section})
+    return [_dry_run(one, about, on, model, source, train, evaluation) for one in runs]
+
+
+def _built(recipe: Recipe) -> tuple[Any, str]:
+    """The model without weights, with the attention kernel it would be loaded with, and where its sizes are from."""
     config, source = config_of(recipe["model"]["name"])
-    if (kernel := recipe["model"].get("attn_implementation")) or getattr(config, "attn_logit_softcapping", None):
+    kernel = recipe["model"].get("attn_implementation")
+    if kernel or getattr(config, "attn_logit_softcapping", None):
         config._attn_implementation = kernel or "eager"
-    model = weightless(config, recipe["model"]["lora"])
-    data = recipe["data"]
-    encoder = _encoder(recipe)
+    return weightless(config, recipe["model"]["lora"]), source
+
+
+def _found(recipe: Recipe) -> tuple[Found, Found | None]:
+    """Training pairs, and evaluation pairs if any are named or held out."""
+    data, encoder = recipe["data"], _encoder(recipe)
     strict = bool(data.get("strict"))
     train = find_pairs(data["train"], encoder, data["limit"], strict=strict)
-    evaluation = find_pairs(data["eval"], encoder, data["eval_limit"], strict=strict) if data["eval"] else None
-    return [_dry_run(one, about, on, source, model, train, evaluation) for one in runs_of(_with_place(recipe))]
-
-
-def _with_place(recipe: Recipe) -> Recipe:
-    train = recipe["train"]
-    return {**recipe, "train": {**train, "output_dir": train["output_dir"] or "runs"}}
+    if data["eval"]:
+        return train, find_pairs(data["eval"], encoder, data["eval_limit"], strict=strict)
+    if not data["eval_fraction"]:
+        return train, None
+    held = round(train.pairs * data["eval_fraction"])
+    return replace(train, pairs=train.pairs - held), replace(train, pairs=min(held, data["eval_limit"] or held))
 
 
 def _dry_run(
-    recipe: Recipe,
-    about: About,
-    on: Machine,
-    source: str,
-    model: Any,
-    train: Found,
-    evaluation: Found | None,
+    recipe: Recipe, about: About, on: Machine, model: Any, source: str, train: Found, evaluation: Found | None
 ) -> DryRun:
     # what holds for the GPUs named is asked of no device here
     args = config_from({**recipe, "train": {**recipe["train"], "use_cpu": True}})
     objective = args.chosen_objective()
     if objective.anchored:
         parameters_in_scope(model, args.anchor_scope)
-    if (fraction := recipe["data"]["eval_fraction"]) and evaluation is None:
-        held = round(train.pairs * fraction)
-        train, evaluation = _some(train, train.pairs - held), _some(train, held)
     sizes = Sizes.of(model)
     batches = batch_arithmetic(args, train.pairs, about.gpus)
-    longest = _longest(model, args)
-    mean = _cut(train.mean, longest)
-    shared = args.shared_prefix != "off" and why_not_shared(backbone_of(model)) is None
-    at_once = BATCH_TOKENS_ELSEWHERE if about.gpu != CPU else max(1, BATCH_ENTRIES["cpu"] // sizes.hidden)
-    mixed = args.precision == "mixed"
-    sync_each = bool(_accumulation_settings(args).get("sync_each_batch"))
     engine, reason = _engine(args, model, sizes, batches, about, on) if objective.anchored else (None, "")
-    cut = Cut(
+    longest = _longest(model, args)
+    mean = _fitted(train.mean, longest)
+    shared = args.shared_prefix != "off" and why_not_shared(backbone_of(model)) is None
+    cut = _cut(args, mean, batches, shared, _tokens_at_once(about, sizes))
+    mixed = args.precision == "mixed"
+    step, twinless = (_step(sizes, cut, args, about, engine, twin) for twin in (mixed, False))
+    holding = _holding(args, about, cut, batches, engine, longest + max(0, longest - mean.prompt), longest)
+    holding = replace(holding, bank_bytes=2 if args.anchor_bank_dtype == "bf16" or "in bf16" in reason else 4)
+    in_bf16 = mixed and step.exact_flops > 0
+    return DryRun(
+        objective=objective.name,
+        about=about,
+        machine=on,
+        args=args,
+        model=recipe["model"]["name"],
+        model_source=source,
+        sizes=sizes,
+        train=replace(train, mean=mean),
+        evaluation=evaluation,
+        batches=batches,
+        engine=engine,
+        engine_reason=reason,
+        shared=shared,
+        step=step,
+        memory=memory(sizes, holding),
+        enough_gpus=gpus_needed(sizes, holding, on) if about.gpu != CPU else None,
+        time=step_time(step, on, mixed=mixed, nodes=about.nodes),
+        bf16_time=step_time(twinless, on, mixed=True, gap_in_bf16=True, nodes=about.nodes) if in_bf16 else None,
+        forward_seconds=on.seconds(chunk_flops(sizes, [mean], cut, gradient=False).total, bf16=mixed),
+    )
+
+
+def _cut(args: PreferenceConfig, mean: Lengths, batches: BatchArithmetic, shared: bool, tokens: int) -> Cut:
+    settings = getattr(args.accelerator_config, "gradient_accumulation_kwargs", None) or {}
+    return Cut(
         [[mean] * batches.per_device] * batches.accumulation,
         group=batches.anchor_batches or batches.accumulation,
         shared=shared,
-        tokens=at_once,
+        tokens=tokens,
         checkpointing=args.gradient_checkpointing,
-        sync_each=sync_each,
+        sync_each=bool(settings.get("sync_each_batch")),
     )
-    step, in_bf16 = (
-        predicted_step(
-            sizes,
-            cut,
-            objective=objective,
-            engine=engine or "two_pass",
-            strategy=args.anchor_strategy,
-            sharding=about.sharding,
-            processes=about.gpus,
-            mixed=gap_apart,
-            sam=args.sam_radius > 0,
-        )
-        for gap_apart in (mixed, False)
-    )
-    width = _widest(train.mean, longest, shared)
-    together = batches.per_device * (batches.anchor_batches or 1) * width * (1 if shared else 2)
-    holding = Holding(
-        about.sharding,
-        about.gpus,
-        engine,
-        batches.process_pairs,
-        2 if args.anchor_bank_dtype == "bf16" or "bf16" in reason else 4,
-        max(width, min(at_once, together)),
-        width,
-        args.gradient_checkpointing,
-        sync_each,
-        batches.accumulation,
-    )
-    forward = chunk_flops(sizes, [mean], cut, gradient=False)
-    return DryRun(
-        objective.name,
-        about,
-        on,
-        args,
-        recipe["model"]["name"],
-        source,
+
+
+def _step(
+    sizes: Sizes, cut: Cut, args: PreferenceConfig, about: About, engine: str | None, twin: bool
+) -> PredictedStep:
+    """`twin`: the gap has a forward of its own at theta, in the anchor's precision."""
+    return predicted_step(
         sizes,
-        train,
-        evaluation,
-        batches,
-        engine,
-        reason,
-        shared,
-        step,
-        memory(sizes, holding),
-        gpus_needed(sizes, holding, on) if about.gpu != CPU else None,
-        step_time(step, on, mixed=mixed, nodes=about.nodes),
-        step_time(in_bf16, on, mixed=True, gap_in_bf16=True, nodes=about.nodes) if mixed and step.exact_flops else None,
-        on.seconds(forward.total, bf16=mixed),
+        cut,
+        objective=args.chosen_objective(),
+        engine=engine or "two_pass",
+        strategy=args.anchor_strategy,
+        sharding=about.sharding,
+        processes=about.gpus,
+        mixed=twin,
+        sam=args.sam_radius > 0,
     )
+
+
+def _holding(
+    args: PreferenceConfig,
+    about: About,
+    cut: Cut,
+    batches: BatchArithmetic,
+    engine: str | None,
+    shared_width: int,
+    longest: int,
+) -> Holding:
+    """What the process holds when its longest pairs come together: responses cut at the limit, one row or two."""
+    width = shared_width if cut.shared else longest
+    together = batches.per_device * (batches.anchor_batches or 1) * width * (1 if cut.shared else 2)
+    return Holding(
+        sharding=about.sharding,
+        processes=about.gpus,
+        engine=engine,
+        pairs=batches.process_pairs,
+        bank_bytes=4,
+        tokens=max(width, min(cut.tokens, together)),
+        width=width,
+        checkpointing=args.gradient_checkpointing,
+        sync_each=cut.sync_each,
+        accumulation=batches.accumulation,
+    )
+
+
+def _tokens_at_once(about: About, sizes: Sizes) -> int:
+    """Padded tokens of one forward, as `model.passes` cuts them on the device named."""
+    return BATCH_TOKENS_ELSEWHERE if about.gpu != CPU else max(1, BATCH_ENTRIES["cpu"] // sizes.hidden)
 
 
 def _engine(
@@ -227,29 +255,16 @@ def _engine(
     return choice.name, f"{choice.reason}{kept}"
 
 
-def _accumulation_settings(args: PreferenceConfig) -> Mapping[str, Any]:
-    return getattr(args.accelerator_config, "gradient_accumulation_kwargs", None) or {}
-
-
-def _some(found: Found, pairs: int) -> Found:
-    return Found(pairs, found.mean, found.source)
-
-
 def _longest(model: Any, args: PreferenceConfig) -> int:
     positions = getattr(model.config, "max_position_embeddings", None)
     return min(args.max_length, positions) if positions else args.max_length
 
 
-def _cut(mean: Lengths, longest: int) -> Lengths:
+def _fitted(mean: Lengths, longest: int) -> Lengths:
     """A pair of mean length, responses cut as the encoder cuts them."""
     prompt = min(mean.prompt, longest - 1)
     room = longest - prompt
     return Lengths(prompt, min(mean.chosen, room), min(mean.rejected, room))
-
-
-def _widest(mean: Lengths, longest: int, shared: bool) -> int:
-    """The longest row there can be: a mean prompt with both responses cut at the limit, or one row at the limit."""
-    return longest + max(0, longest - mean.prompt) if shared else longest
 
 
 def _encoder(recipe: Recipe) -> Encoder | None:

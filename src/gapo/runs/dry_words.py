@@ -59,10 +59,9 @@ def _hardware(dry: DryRun) -> str:
 
 def _batch(dry: DryRun) -> str:
     b = dry.batches
-    return (
-        f"{b.processes} process{'es' if b.processes > 1 else ''} x {b.per_device} pair{'s' if b.per_device > 1 else ''} "
-        f"x {b.accumulation} accumulated = {b.step_pairs} pairs a step"
-    )
+    processes = "1 process" if b.processes == 1 else f"{b.processes} processes"
+    pairs = "1 pair" if b.per_device == 1 else f"{b.per_device} pairs"
+    return f"{processes} x {pairs} x {b.accumulation} accumulated = {b.step_pairs} pairs a step"
 
 
 def _anchor(dry: DryRun) -> str:

@@ -15,11 +15,11 @@ from gapo.model.head import CHUNK_ENTRIES
 from gapo.model.passes import BATCH_TOKENS_ELSEWHERE
 from gapo.objectives import Objective, get_objective
 from gapo.pairs.collate import length_groups
+from gapo.runs.about import SHARDINGS
 from gapo.runs.lengths import Lengths
 from gapo.runs.pass_plan import Pass, passes_of
 from gapo.runs.sizes import Sizes
 
-SHARDINGS = ("none", "ddp", "fsdp2")
 FP32 = 4  # bytes
 
 Chunk = Sequence[Lengths]
@@ -120,11 +120,13 @@ def predicted_step(
     processes: int = 1,
     mixed: bool = False,
     sam: bool = False,
+    entry_bytes: int = FP32,
 ) -> PredictedStep:
     """FLOPs and bytes of one step of one process.
 
     FSDP2 as accelerate sets it up: every block and the embedding are gathered for forward and again for backward, the
-    tail (final norm and head) once for both; all in fp32, because a cast on the way would round the anchor's move.
+    tail (final norm and head) once for both. `entry_bytes` of what is sent: fp32, because a cast on the way would round
+    an anchor's move.
     """
     objective = get_objective(objective) if isinstance(objective, str) else objective
     if sharding not in SHARDINGS:
@@ -136,7 +138,8 @@ def predicted_step(
     for one in plan:
         chunks = list(cut.chunks(one.cut))
         flops = sum((chunk_flops(sizes, chunk, cut, gradient=one.gradient) for chunk in chunks), Flops())
-        traffic = _traffic(sizes, one, len(chunks), cut, sharding, processes) if processes > 1 else Counter[str]()
+        entries = _traffic(sizes, one, len(chunks), cut, sharding, processes) if processes > 1 else Counter[str]()
+        traffic = Counter({kind: count * entry_bytes for kind, count in entries.items()})
         found.append(PredictedPass(one, flops, len(chunks), traffic))
     return PredictedStep(tuple(found), processes)
 
@@ -171,17 +174,16 @@ def chunk_flops(sizes: Sizes, chunk: Chunk, cut: Cut, *, gradient: bool) -> Flop
 
 
 def _traffic(sizes: Sizes, one: Pass, chunks: int, cut: Cut, sharding: str, processes: int) -> Counter[str]:
-    """Bytes handed to collectives during one pass."""
-    found: Counter[str] = Counter()
+    """Entries handed to collectives during one pass."""
     syncs = sum({"group": cut.groups, "step": 1}[each] for each in one.syncs)
     if sharding != "fsdp2":
-        found["all_reduce"] = syncs * sizes.trained * FP32
-        return +found
-    entries = Counter[str]()
+        return +Counter(all_reduce=syncs * sizes.trained)
+    gathered: Counter[str] = Counter()
     for unit in sizes.units:
-        entries[unit.kind] += unit.gathered(processes)
-    again = entries["block"] + entries["embedding"] if one.gradient else 0
-    found["all_gather"] = chunks * (entries.total() + again) * FP32
+        gathered[unit.kind] += unit.gathered(processes)
+    again = gathered["block"] + gathered["embedding"] if one.gradient else 0
     reduced = sum(unit.reduced(processes) for unit in sizes.units)
-    found["reduce_scatter"] = (chunks if cut.sync_each and syncs else syncs) * reduced * FP32
-    return +found
+    return +Counter(
+        all_gather=chunks * (gathered.total() + again),
+        reduce_scatter=(chunks if cut.sync_each and syncs else syncs) * reduced,
+    )

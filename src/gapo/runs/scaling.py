@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gapo.runs.architectures import ARCHITECTURES, weightless
 from gapo.runs.cost import Holding, Memory, StepTime, memory, step_time
@@ -76,7 +76,18 @@ def row(sizes: Sizes, way: Way, count: int, machine: Machine, *, gap_in_bf16: bo
     )
     width = 2 * MAX_LENGTH - ASSUMED.prompt
     tokens = max(width, min(cut.tokens, width * (group if way.engine == "two_pass" else 1)))
-    holding = Holding(way.sharding, count, way.engine, accumulation, 2, tokens, width, True, True, accumulation)
+    holding = Holding(
+        sharding=way.sharding,
+        processes=count,
+        engine=way.engine,
+        pairs=accumulation,
+        bank_bytes=2,
+        tokens=tokens,
+        width=width,
+        checkpointing=True,
+        sync_each=True,
+        accumulation=accumulation,
+    )
     nodes = max(1, count // 8)
     time = step_time(step, machine, mixed=True, gap_in_bf16=gap_in_bf16, nodes=nodes)
     return Row(way, count, step, memory(sizes, holding), time)
@@ -137,7 +148,7 @@ def _epoch(time: StepTime) -> str:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    **{name: (lambda name=name: cost_table(name)) for name in MODELS},
+    **{name: partial(cost_table, name) for name in MODELS},
     "paper": paper_table,
 }
 
@@ -151,11 +162,11 @@ def filled(text: str) -> str:
     return re.sub(r"(<!-- computed: ([\w-]+) -->)\n.*?(<!-- end -->)", computed, text, flags=re.DOTALL)
 
 
-def main(arguments: list[str] | Any = None) -> None:
-    for name in arguments if arguments is not None else sys.argv[1:]:
+def main(pages: Sequence[str]) -> None:
+    for name in pages:
         path = Path(name)
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -15,7 +15,18 @@ from gapo.runs.machines import GPUS, SHARE_BF16, SHARE_FP32, SHARE_LINK
 from gapo.runs.predict import Cut, predicted_step
 from gapo.runs.sizes import Sizes
 
-HOLDING = Holding("fsdp2", 8, "two_pass", 16, 2, 4096, 4096, True, True, 16)
+HOLDING = Holding(
+    sharding="fsdp2",
+    processes=8,
+    engine="two_pass",
+    pairs=16,
+    bank_bytes=2,
+    tokens=4096,
+    width=4096,
+    checkpointing=True,
+    sync_each=True,
+    accumulation=16,
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Dry runs: every recipe that ships passes one, steps are counted as the trainer counts, and errors are one sentence."""
+"""Dry runs: every recipe that ships passes one, steps are counted as the trainer counts, errors are one sentence."""
 
 import re
 

@@ -127,17 +127,18 @@ def test_simpo_takes_three_forwards_and_two_pass_seven():
 # ---- bytes ----
 
 
+KINDS = {"_allgather_base_": "all_gather", "_reduce_scatter_base_": "reduce_scatter", "allreduce_": "all_reduce"}
+
+
 class Collectives(TorchDispatchMode):
     """The whole tensor of every collective, by kind."""
-
-    KINDS = {"_allgather_base_": "all_gather", "_reduce_scatter_base_": "reduce_scatter", "allreduce_": "all_reduce"}
 
     def __init__(self):
         super().__init__()
         self.bytes = Counter()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        kind = self.KINDS.get(function._schema.name.removeprefix("c10d::"))
+        kind = KINDS.get(function._schema.name.removeprefix("c10d::"))
         if kind is not None:
             flat = [t for arg in args for t in (arg if isinstance(arg, list) else [arg]) if isinstance(t, torch.Tensor)]
             self.bytes[kind] += max(t.numel() * t.element_size() for t in flat)
