@@ -147,7 +147,7 @@ def _dry_run(
     cut = _cut(args, mean, batches, shared, _tokens_at_once(about, sizes))
     mixed = args.precision == "mixed"
     step, twinless = (_step(sizes, cut, args, about, engine, twin) for twin in (mixed, False))
-    holding = _holding(args, about, cut, batches, engine, longest + max(0, longest - mean.prompt), longest)
+    holding = _holding(args, about, cut, batches, engine, 2 * longest - mean.prompt if shared else longest)
     holding = replace(holding, bank_bytes=2 if args.anchor_bank_dtype == "bf16" or "in bf16" in reason else 4)
     in_bf16 = mixed and step.exact_flops > 0
     return DryRun(
@@ -208,11 +208,9 @@ def _holding(
     cut: Cut,
     batches: BatchArithmetic,
     engine: str | None,
-    shared_width: int,
-    longest: int,
+    width: int,
 ) -> Holding:
-    """What the process holds when its longest pairs come together: responses cut at the limit, one row or two."""
-    width = shared_width if cut.shared else longest
+    """What the process holds when its longest pairs, rows of this width, come together."""
     together = batches.per_device * (batches.anchor_batches or 1) * width * (1 if cut.shared else 2)
     return Holding(
         sharding=about.sharding,

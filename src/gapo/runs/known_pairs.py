@@ -32,7 +32,7 @@ _BINARIZED = ("prompt", "prompt_id", "chosen", "rejected", "messages", "score_ch
 _HH = Lengths(159, 78, 76)
 
 KNOWN_PAIRS = {
-    "princeton-nlp/mistral-instruct-ultrafeedback:train": KnownPairs(59_720, _MISTRAL),
+    "princeton-nlp/mistral-instruct-ultrafeedback:train": KnownPairs(59_720, _MISTRAL),  # Snorkel's three rounds
     "princeton-nlp/mistral-instruct-ultrafeedback:test": KnownPairs(2_994, _MISTRAL),
     "HuggingFaceH4/ultrafeedback_binarized:train_prefs": KnownPairs(61_135, _BINARIZED),
     "HuggingFaceH4/ultrafeedback_binarized:test_prefs": KnownPairs(2_000, _BINARIZED),

@@ -75,6 +75,7 @@ def test_the_arithmetic_of_a_paper_recipe():
     [
         {"per_device_train_batch_size": 3, "gradient_accumulation_steps": 2, "num_train_epochs": 2},
         {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 3, "num_train_epochs": 0.5},
+        {"per_device_train_batch_size": 4, "num_train_epochs": 1},
         {"per_device_train_batch_size": 32, "num_train_epochs": 1},
         {"per_device_train_batch_size": 3, "num_train_epochs": 1, "dataloader_drop_last": True},
         {"max_steps": 7},
@@ -87,6 +88,18 @@ def test_steps_are_counted_as_the_trainer_counts(options, tmp_path):
     found = batch_arithmetic(made.args, len(rows), 1)
     assert found.steps == steps
     assert found.warmup == made.args.get_warmup_steps(steps)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("processes", [2, 8])
+def test_batches_of_several_processes_are_those_of_accelerate(processes, drop_last, tmp_path):
+    from accelerate.data_loader import BatchSamplerShard
+    from torch.utils.data import BatchSampler
+
+    args = trainer(tmp_path, max_steps=-1, num_train_epochs=1, dataloader_drop_last=drop_last).args
+    for pairs in range(processes * args.per_device_train_batch_size, 90):
+        batches = BatchSampler(range(pairs), args.per_device_train_batch_size, drop_last)
+        assert batch_arithmetic(args, pairs, processes).steps == len(BatchSamplerShard(batches, processes, 0))
 
 
 def test_pairs_that_can_be_read_are_counted(tmp_path):
@@ -126,6 +139,20 @@ def test_the_data_of_every_paper_recipe_are_known(name):
     for key in ("train", "eval"):
         words = data[key] if ":" in data[key] else f"{data[key]}:train"
         assert {"chosen", "rejected"} <= set(KNOWN_PAIRS[words].columns)
+
+
+@pytest.mark.parametrize("name", KNOWN_PAIRS)
+def test_a_row_of_a_known_sets_form_is_a_pair(name):
+    """Conversations under `chosen` and `rejected`; HH has transcripts and no prompt."""
+    columns = KNOWN_PAIRS[name].columns
+    talk = [[{"role": "user", "content": "hi"}, {"role": "assistant", "content": text}] for text in ("good", "bad")]
+    row = {column: "x" for column in columns} | dict(zip(("chosen", "rejected"), talk, strict=True))
+    row |= {"prompt": "hi"} if "prompt" in columns else {}
+    if "prompt" not in columns:
+        row |= {"chosen": "\n\nHuman: hi\n\nAssistant: good", "rejected": "\n\nHuman: hi\n\nAssistant: bad"}
+    (pair,) = gapo.load_pairs([row])
+    assert (pair.chosen.strip(), pair.rejected.strip()) == ("good", "bad")
+    assert "hi" in pair.prompt_text
 
 
 def test_what_does_not_fit_is_said_with_a_way_out():
