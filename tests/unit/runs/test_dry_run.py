@@ -146,7 +146,7 @@ def test_a_row_of_a_known_sets_form_is_a_pair(name):
     """Conversations under `chosen` and `rejected`; HH has transcripts and no prompt."""
     columns = KNOWN_PAIRS[name].columns
     talk = [[{"role": "user", "content": "hi"}, {"role": "assistant", "content": text}] for text in ("good", "bad")]
-    row = {column: "x" for column in columns} | dict(zip(("chosen", "rejected"), talk, strict=True))
+    row = dict.fromkeys(columns, "x") | dict(zip(("chosen", "rejected"), talk, strict=True))
     row |= {"prompt": "hi"} if "prompt" in columns else {}
     if "prompt" not in columns:
         row |= {"chosen": "\n\nHuman: hi\n\nAssistant: good", "rejected": "\n\nHuman: hi\n\nAssistant: bad"}

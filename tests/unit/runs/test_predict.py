@@ -14,12 +14,13 @@ from gapo.anchor.engines import choose_engine
 from gapo.anchor.settings import AnchorSettings
 from gapo.errors import InputError
 from gapo.model import head
+from gapo.model.load import with_lora
 from gapo.model.passes import backward, batch_tokens, forward
 from gapo.objectives import get_objective
 from gapo.pairs.collate import collate
 from gapo.runs import predict
 from gapo.runs.lengths import lengths_of
-from gapo.runs.predict import Cut, chunk_flops, predicted_step
+from gapo.runs.predict import Cut, Flops, chunk_flops, predicted_step
 from gapo.runs.sizes import Sizes
 from steps import step_gradient
 
@@ -56,6 +57,23 @@ def test_torch_counts_the_same_passes(name, checkpointing, shared):
     for gradient, run in ((False, forward), (True, lambda m, b: backward(m, b, lambda logps, _: logps.margin.sum()))):
         expected = sum(chunk_flops(sizes, chunk, cut, gradient=gradient).total for chunk in cut.chunks("micro"))
         assert counted(lambda run=run: run(model, [batch])) == expected
+
+
+@pytest.mark.parametrize("layers", [2, 6])
+def test_adapters_are_counted_up_to_the_inputs_of_the_first_block(layers):
+    """q, k and v of the first block have no gradient to hand on, and its keys need none: the same at every depth."""
+    adapters = {"r": 4, "target_modules": ["q_proj", "v_proj"]}
+    model, pairs = with_lora(made("llama", num_hidden_layers=layers), adapters).train(), tiny.random_pairs(5)
+    sizes, cut, batch = Sizes.of(model), cut_of(model, pairs), collate(pairs, tiny.PAD, True)
+    expected = [
+        sum((chunk_flops(sizes, chunk, cut, gradient=gradient) for chunk in cut.chunks("micro")), Flops())
+        for gradient in (False, True)
+    ]
+    assert counted(lambda: forward(model, [batch])) == expected[0].total
+    too_much = expected[1].total - counted(lambda: backward(model, [batch], lambda logps, _: logps.margin.sum()))
+    first = 2 * (32 * (32 + 16 + 16) + 2 * 4 * 32) * batch.input_ids.numel()  # by input: q, k, v and two adapters
+    keys = expected[0].attention // layers // 2
+    assert too_much == first + keys
 
 
 def test_logits_beyond_a_chunk_are_made_again(monkeypatch):
