@@ -148,8 +148,8 @@ def chunk_flops(sizes: Sizes, chunk: Chunk, cut: Cut, *, gradient: bool) -> Flop
     """Forward of one chunk, and its backward.
 
     2 for each weight and token, 4 for each query, key and entry of a head; backward twice that where the weight is
-    trained, once for a frozen one. Checkpointing runs blocks again; the head makes its logits again beyond a chunk. With
-    adapters this is a little too much: the first block's inputs need no gradient.
+    trained, once for a frozen one. Checkpointing runs blocks again; the head makes its logits again beyond a chunk.
+    With adapters this is a little too much: the first block's inputs need no gradient.
     """
     rows = [width for pair in chunk for width in pair.rows(cut.shared)]
     tokens = len(rows) * max(rows)
