@@ -13,7 +13,7 @@ def described(dry: DryRun) -> list[Line]:
     """What a person wants to know before a run, as (label, words)."""
     lines = [
         ("model", _model(dry)),
-        ("data", f"{dry.train.pairs:,} pairs ({dry.train.source})"),
+        ("data", f"{dry.train.name}: {dry.train.pairs:,} pairs ({dry.train.source})"),
         ("", _lengths(dry)),
         ("evaluation", _evaluation(dry)),
         ("hardware", _hardware(dry)),
@@ -45,7 +45,7 @@ def _lengths(dry: DryRun) -> str:
 def _evaluation(dry: DryRun) -> str:
     if dry.evaluation is None:
         return "no pairs are held out: accuracy is on training pairs"
-    return f"{dry.evaluation.pairs:,} pairs ({dry.evaluation.source.split(';')[0]})"
+    return f"{dry.evaluation.name}: {dry.evaluation.pairs:,} pairs ({dry.evaluation.source.split(';')[0]})"
 
 
 def _hardware(dry: DryRun) -> str:

@@ -49,6 +49,7 @@ KNOWN_PAIRS = {
 class Found:
     """How many pairs there are, how long they are on average, and how that is known."""
 
+    name: str
     pairs: int
     mean: Lengths
     source: str
@@ -68,16 +69,16 @@ def find_pairs(name: str, encoder: Encoder | None = None, limit: int | None = No
         if missing := [column for column in NEEDED_COLUMNS if column not in known.columns]:
             raise InputError(f"{name} has no column {missing[0]!r}; choose another data set") from None
         pairs = min(known.pairs, limit) if limit else known.pairs
-        return Found(pairs, known.lengths, "from the data card, not reached; mean lengths are assumed")
+        return Found(name, pairs, known.lengths, "from the data card, not reached; mean lengths are assumed")
     left_out = f", {len(read.bad_rows):,} rows left out" if read.bad_rows else ""
     if encoder is not None:
         encoded, _ = encode_pairs(read[:SAMPLE], encoder)
         if encoded:
             found = [(pair.prompt, pair.chosen, pair.rejected) for pair in lengths_of(encoded)]
-            return Found(len(read), _mean(found), f"counted{left_out}; lengths in the model's own tokens")
+            return Found(name, len(read), _mean(found), f"counted{left_out}; lengths in the model's own tokens")
     texts = [(len(p.prompt_text), len(p.chosen), len(p.rejected)) for p in read[:SAMPLE]]
     how = f"counted{left_out}; {CHARACTERS_A_TOKEN} characters taken for a token"
-    return Found(len(read), _mean(texts, CHARACTERS_A_TOKEN), how)
+    return Found(name, len(read), _mean(texts, CHARACTERS_A_TOKEN), how)
 
 
 def _mean(found: Sequence[tuple[int, int, int]], unit: int = 1) -> Lengths:
