@@ -36,7 +36,7 @@ class Bench:
 
     def measure(self, repetitions: int, lines: Lines, say: Say, after_each: Callable[[], None]) -> None:
         """Write down every step as it ends; `after_each` repetition the summary may be made anew."""
-        from gapo.bench.work import matmul_peak
+        from gapo.runs.machines import matmul_peak
 
         names = list(self.steppers)
         known = {name: [seconds] for name, seconds in self.guess.items()}

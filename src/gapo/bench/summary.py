@@ -17,7 +17,8 @@ from gapo.bench.growth import Curve, curves
 from gapo.bench.setting import Setting, Workload
 from gapo.bench.targets import outcomes
 from gapo.bench.variants import TRL_SIMPO
-from gapo.bench.work import Shape, lengths_of, useful_flops
+from gapo.bench.work import Shape, useful_flops
+from gapo.runs.lengths import lengths_of
 
 
 def setting_facts(setting: Setting, work: Workload) -> dict[str, Any]:

@@ -27,6 +27,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the complete recipe and leave.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything but the weights; print memory, steps, hours; leave.")
+    ] = False,
 ) -> None:
     """Train on preference pairs, evaluate before and after, and write a report.
 
@@ -54,6 +57,11 @@ def train(
         return
     folders = [Path(one["train"]["output_dir"]) for one in runs_of(complete)]  # wrong knobs are wrong before all else
     _quiet()
+    if dry_run:
+        from gapo.cli.dry_run import show_dry_run
+
+        show_dry_run(complete, recipe)
+        return
     from gapo.runs.resume import folder_for
 
     folder = folder_for(complete, folders, resume=resume, given=given, named=named)

@@ -1,4 +1,7 @@
-"""A recipe: six sections of plain values that say everything about a run."""
+"""A recipe: six sections of plain values that say everything about a run.
+
+Two more are not part of a run: `about` says what the recipe expects, `methods` what each objective changes.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ import yaml
 from gapo.errors import InputError, did_you_mean
 from gapo.model.refusals import refuse_launch, refuse_model_settings
 from gapo.objectives import objectives
+from gapo.runs.about import about_section
 from gapo.runs.kinds import check_kind
+from gapo.runs.methods import methods_section, settle_methods, with_method
 from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
 
+_BESIDE = {"about": about_section, "methods": methods_section}  # read by people and dry runs; a run has none
 _ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype", "direction")
 _WORDS = ("name", "train", "eval", "output_dir", "revision")
 _ENCODING = ("template", "max_length", "max_prompt_length", "strict")
@@ -65,6 +71,7 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
             recipe.pop("noise", None)
     for override in overrides:
         _apply(recipe, override)
+    settle_methods(recipe, given)
     return resolved(recipe, where=name)
 
 
@@ -122,6 +129,9 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     """The recipe with every section and default filled in. An unknown key is an error with the nearest name."""
     complete = _defaults()
     for section, content in recipe.items():
+        if section in _BESIDE:
+            complete[section] = deepcopy(_BESIDE[section](content, where))
+            continue
         if section not in complete:
             raise InputError(f"{where}: unknown section {section!r}; {did_you_mean(str(section), complete)}")
         if content is None:
@@ -180,11 +190,11 @@ def _known_keys(section: str) -> set[str]:
         knobs = {knob for objective in objectives().values() for knob in objective.knobs}
         return {"name", "gamma_beta_ratio", *knobs, *objectives()}
     if section == "train":
-        return _training_names()
+        return training_names()
     return set(_defaults()[section])
 
 
-def _training_names() -> set[str]:
+def training_names() -> set[str]:
     """Fields of PreferenceConfig that no other section sets."""
     from gapo.training.config import PreferenceConfig
 
@@ -201,7 +211,7 @@ def runs_of(recipe: Recipe) -> list[Recipe]:
     names = _listed(recipe["objective"]["name"])
     single = []
     for name in names:
-        one = deepcopy(recipe)
+        one = with_method(recipe, name)
         one["objective"] = {"name": name, **knobs_of(recipe, name)}
         if len(names) > 1:
             one["train"]["output_dir"] = str(Path(recipe["train"]["output_dir"]) / name)

@@ -124,7 +124,7 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
 
 
 def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
-    config = _config(recipe)
+    config = config_from(recipe)
     train, evaluation = load_data(recipe)
     if flips := sum(map(bool, train.flipped)):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
@@ -168,7 +168,7 @@ def _for_the_card(evals: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _config(recipe: Recipe) -> PreferenceConfig:
+def config_from(recipe: Recipe) -> PreferenceConfig:
     arguments = {"disable_tqdm": False, **preference_arguments(recipe)}
     try:
         with warnings.catch_warnings():

@@ -5,7 +5,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
-from gapo.bench.work import Lengths, Shape, forward_flops, lengths_of, matmul_peak, useful_flops
+from gapo.bench.work import Shape, forward_flops, useful_flops
+from gapo.runs.lengths import Lengths, lengths_of
+from gapo.runs.machines import matmul_peak
 
 TOKENS = 11
 
@@ -75,5 +77,5 @@ def test_lengths_are_those_of_the_pairs():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_peak_is_a_rate(dtype, monkeypatch):
-    monkeypatch.setattr("gapo.bench.work.PEAK_SHAPE", (32, 16, 16))
+    monkeypatch.setattr("gapo.runs.machines.PEAK_SHAPE", (32, 16, 16))
     assert matmul_peak(dtype, seconds=0.001) > 0
