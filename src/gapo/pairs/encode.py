@@ -75,7 +75,9 @@ class Encoder:
     def encode_all(self, pairs: Sequence[PreferencePair]) -> list[EncodedPair | BadRow]:
         """Each pair's ids, or why it cannot be used; a pair's ids do not depend on the others'."""
         prompts = self._prompt_ids([pair.prompt for pair in pairs])
-        responses = self._response_ids([pair.prompt for pair in pairs], [(pair.chosen, pair.rejected) for pair in pairs])
+        responses = self._response_ids(
+            [pair.prompt for pair in pairs], [(pair.chosen, pair.rejected) for pair in pairs]
+        )
         return [self._cut(pair, ids, *both) for pair, ids, both in zip(pairs, prompts, responses, strict=True)]
 
     def _cut(
@@ -154,11 +156,12 @@ class Encoder:
         return self._render(turns, opening=True)
 
     def _ids(self, texts: Sequence[str], special: Sequence[bool]) -> list[list[int]]:
-        """Ids of many texts at once, which costs a fraction of one call a text; `special`: with start and end tokens."""
+        """Ids of many texts at once, a fraction of the cost of one call a text; `special`: with start and end tokens."""
         found: list[list[int]] = [[] for _ in texts]
         for kind in set(special):
             places = [i for i, wanted in enumerate(special) if wanted == kind]
-            ids = self.tokenizer([texts[i] for i in places], add_special_tokens=kind, return_attention_mask=False)["input_ids"]
+            some = [texts[i] for i in places]
+            ids = self.tokenizer(some, add_special_tokens=kind, return_attention_mask=False)["input_ids"]
             for i, each in zip(places, ids, strict=True):
                 found[i] = list(each)
         return found

@@ -116,8 +116,9 @@ class PairSet(Sequence[PreferencePair]):
 
     def take(self, indices: Iterable[int]) -> PairSet:
         """The pairs at these positions, in this order."""
-        on_disk = isinstance(self.pairs, PairsOnDisk)
-        return replace(self, pairs=self.pairs.take(indices) if on_disk else tuple(self.pairs[i] for i in indices))
+        if isinstance(self.pairs, PairsOnDisk):
+            return replace(self, pairs=self.pairs.take(indices))
+        return replace(self, pairs=tuple(self.pairs[i] for i in indices))
 
     @property
     def ids(self) -> tuple[str, ...]:

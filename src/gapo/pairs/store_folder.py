@@ -74,6 +74,11 @@ class StoreWriter:
         column["crc32"] = zlib.crc32(content, column["crc32"])
         column["count"] += count
 
+    def flush(self) -> None:
+        """What was added can be read from the files."""
+        for file in self._files.values():
+            file.flush()
+
     def finish(self) -> None:
         """Everything on disk; what makes it a store comes last."""
         self._open.close()

@@ -7,7 +7,6 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -66,6 +65,7 @@ class TextWriter:
         self._lengths: list[int] = []
         self._hashes: list[bytes] = []
         self._hashed: list[bytes] = []  # blocks: eight bytes a pair
+        self._everything = hashlib.blake2b(digest_size=16)
         self.digest = ContentDigest()
         self.pairs = 0
         for name, dtype in (("kinds", "u1"), ("marks", "i1"), ("characters", "i4"), ("renamed_at", "i8")):
@@ -95,8 +95,12 @@ class TextWriter:
 
     def flush(self) -> None:
         write = self._writer
-        write.add_parts("text", b"".join(self._texts), list(map(len, self._texts)))
-        write.add_parts("bad", b"".join(self._bad), list(map(len, self._bad)))
+        for name, texts in (("text", self._texts), ("bad", self._bad)):
+            content, lengths = b"".join(texts), np.array(list(map(len, texts)), dtype="<i8")
+            write.add_parts(name, content, lengths)
+            for part in (lengths.tobytes(), content):
+                self._everything.update(part)
+        self._everything.update(bytes(self._kinds) + np.array(self._marks, dtype="i1").tobytes())
         write.add("kinds", self._kinds)
         write.add("marks", self._marks)
         write.add("characters", self._lengths)
@@ -104,9 +108,14 @@ class TextWriter:
         for buffer in (self._texts, self._bad, self._kinds, self._marks, self._lengths, self._hashes):
             buffer.clear()
 
+    @property
+    def everything(self) -> str:
+        """A digest of all that was flushed, marks and left-out rows too."""
+        return self._everything.hexdigest()
+
     def finish(self, ids: Iterator[str]) -> None:
         """Ids become unique as in a set in memory; `ids` reads them again, should that be needed."""
-        hashes = np.frombuffer(b"".join(self._hashed), dtype="u8")
+        hashes = np.frombuffer(b"".join(self._hashed), dtype="<u8")
         rows, names = renamed_rows(hashes, ids)
         encoded = [name.encode() for name in names]
         self._writer.add("renamed_at", rows)
@@ -208,7 +217,7 @@ class StoredPairs(OnDisk[PreferencePair], PairsOnDisk):
             texts = [content[edges[i] : edges[i + 1]] for i in range(first, first + FIELDS)]
             yield self._pair(texts, row, kinds[row - low], index)
 
-    def _pair(self, texts: Sequence[bytes], row: int, kind: int, index: int) -> PreferencePair:
+    def _pair(self, texts: Iterable[bytes], row: int, kind: int, index: int) -> PreferencePair:
         prompt, chosen, rejected, name, source, subset = texts
         if self.swapped[index]:
             chosen, rejected = rejected, chosen
