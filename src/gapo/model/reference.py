@@ -9,21 +9,25 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision, batch_tokens
 from gapo.model.policy import causal_lm, pair_logps
-from gapo.pairs.collate import collate, length_groups, row_width
+from gapo.pairs.collate import collate, length_groups, row_widths
 from gapo.pairs.encode import EncodedPair
+from gapo.pairs.token_cache import StoredTokens
 from gapo.storage import cache_folder, whole_file
 
 logger = logging.getLogger("gapo")
-Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
+Batches = Iterable[NDArray[np.int64]]
+Progress = Callable[[Batches], Batches]
 
 
-def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
+def no_progress(batches: Batches) -> Batches:
     return batches
 
 
@@ -37,24 +41,23 @@ def logps_of(
 ) -> PairLogps:
     """Log-probs of every pair, in the order given, on the CPU. Each forward runs inside a `precision()` of its own."""
     device = next(model.parameters()).device
-    order: list[int] = []
-    parts = []
+    found: list[Tensor] = []  # chosen, rejected and their tokens: four numbers a pair, whatever the number of pairs
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            widths = [row_width(pair, shared) for pair in pairs]
-            for indices in progress(list(length_groups(widths, 1 if shared else 2, batch_tokens(model)))):
-                batch = collate([pairs[i] for i in indices], pad_id, shared).to(device)
+            groups = length_groups(row_widths(pairs, shared), 1 if shared else 2, batch_tokens(model))
+            for indices in progress(list(groups)):
+                batch = collate([pairs[int(i)] for i in indices], pad_id, shared).to(device)
                 with precision():
-                    parts.append(pair_logps(model, batch))
-                order += indices
+                    part = pair_logps(model, batch)
+                fields = (part.chosen, part.rejected, part.chosen_tokens, part.rejected_tokens)
+                found = found or [torch.empty(len(pairs), dtype=field.dtype) for field in fields]
+                for whole, field in zip(found, fields, strict=True):
+                    whole[torch.from_numpy(indices)] = field.cpu()
     finally:
         model.train(was_training)
-    joined = PairLogps.cat(parts)
-    back = torch.argsort(torch.tensor(order))
-    fields = (joined.chosen, joined.rejected, joined.chosen_tokens, joined.rejected_tokens)
-    return PairLogps(*(field.cpu()[back].clone() for field in fields))  # clones are ordinary tensors again
+    return PairLogps(*(field.clone() for field in found))  # clones are ordinary tensors again
 
 
 def start_model(model: nn.Module) -> AbstractContextManager[object]:
@@ -93,6 +96,9 @@ def reference_logps(
 
 def _key(model: nn.Module, pairs: Sequence[EncodedPair], precision: str) -> str:
     digest = hashlib.blake2b(f"{fingerprint(model)}{precision}".encode(), digest_size=16)
+    if isinstance(pairs, StoredTokens):
+        digest.update(pairs.address.encode())
+        return digest.hexdigest()
     for pair in pairs:
         digest.update(json.dumps([pair.prompt, pair.chosen, pair.rejected], separators=(",", ":")).encode())
     return digest.hexdigest()

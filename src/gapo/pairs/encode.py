@@ -156,7 +156,7 @@ class Encoder:
         return self._render(turns, opening=True)
 
     def _ids(self, texts: Sequence[str], special: Sequence[bool]) -> list[list[int]]:
-        """Ids of many texts at once, a fraction of the cost of one call a text; `special`: with start and end tokens."""
+        """Ids of many texts at once, much quicker than one call a text; `special`: with start and end tokens."""
         found: list[list[int]] = [[] for _ in texts]
         for kind in set(special):
             places = [i for i, wanted in enumerate(special) if wanted == kind]

@@ -23,7 +23,6 @@ from gapo.storage import cache_folder, sha256, whole_file
 READING = 1  # raised when the same file would give other pairs than before
 STORED_FROM = 20_000  # pairs: below, a set in memory is as quick and leaves nothing in the cache
 SMALL_FILE = 2**16  # bytes: not worth a digest
-CACHE_CHOICES = ("auto", True, False)
 SETTLED = 2  # seconds: a file that has just changed may change again within one tick of its clock
 
 logger = logging.getLogger("gapo")
@@ -44,9 +43,10 @@ class Found:
 
 def kept_in_memory(cache: str | bool) -> int | None:
     """How many pairs stay in memory before a set goes to disk; None where nothing goes to disk."""
-    if cache not in CACHE_CHOICES:
+    choices = {"auto": STORED_FROM, "true": 0, "false": None}
+    if str(cache).lower() not in choices:
         raise InputError(f"cache_tokens must be auto, true or false, not {cache!r}")
-    return {"auto": STORED_FROM, "True": 0, "False": None}[str(cache)]
+    return choices[str(cache).lower()]
 
 
 def read_pairs(table: Table, limit: int | None, cache: str | bool) -> Found:

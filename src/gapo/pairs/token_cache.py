@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,8 +86,9 @@ def _in_memory(pairs: PairSet, encoder: Encoder, processes: str | int) -> Encode
             if place in left_out:
                 bad.append(BadRow(pair.source or pair.id, *left_out[place]))
             else:
-                parts = (block.ids[start:prompt], block.ids[prompt:chosen], block.ids[chosen:rejected])
-                encoded.append(EncodedPair(pair.id, *(part.tolist() for part in parts), pair.flipped))
+                cuts = (start, prompt, chosen, rejected)
+                ids = [block.ids[cuts[i] : cuts[i + 1]].tolist() for i in range(PARTS)]
+                encoded.append(EncodedPair(pair.id, ids[0], ids[1], ids[2], pair.flipped))
                 kept.append(at)
             start = rejected
             at += 1

@@ -37,6 +37,7 @@ class TokenBlock(NamedTuple):
 
 def process_count(wish: str | int, pairs: int) -> int:
     """How many processes tokenise: what was asked for, or the cores at hand where there is enough to do."""
+    wish = int(wish) if isinstance(wish, str) and wish.isdecimal() else wish  # from a command line
     if wish != "auto" and (isinstance(wish, bool) or not isinstance(wish, int) or wish < 1):
         raise InputError(f"tokenizer_processes must be auto or a whole number of at least 1, not {wish!r}")
     if multiprocessing.current_process().daemon:  # such a process may not have children

@@ -22,7 +22,8 @@ Recipe = dict[str, dict[str, Any]]
 
 _ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype")
 _WORDS = ("name", "train", "eval", "output_dir", "revision")
-_ENCODING = ("template", "max_length", "max_prompt_length", "strict")
+_ENCODING = ("template", "max_length", "max_prompt_length", "strict", "cache_tokens", "tokenizer_processes")
+_SPEED_ONLY = ("cache_tokens", "tokenizer_processes")  # of the data section: the pairs are the same
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
 
 
@@ -227,6 +228,7 @@ def preference_arguments(recipe: Recipe) -> dict[str, Any]:
 def differences(one: Recipe, other: Recipe) -> list[str]:
     """Keys that make two runs different ones; where a run is written and how long it goes on do not."""
     free = {("train", "output_dir"), ("train", "max_steps"), ("train", "num_train_epochs")}
+    free |= {("data", key) for key in _SPEED_ONLY}
     keys = {(section, key) for recipe in (one, other) for section, content in recipe.items() for key in content}
     return sorted(
         f"{section}.{key}"
@@ -239,4 +241,6 @@ def recipe_hash(recipe: Recipe) -> str:
     """What identifies a run: everything but where it is written."""
     content = deepcopy(recipe)
     content["train"].pop("output_dir", None)
+    for key in _SPEED_ONLY:
+        content["data"].pop(key, None)
     return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

@@ -17,9 +17,8 @@ from transformers import set_seed
 from gapo.errors import InputError
 from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
-from gapo.pairs.formats import load_pairs
-from gapo.pairs.noise import flip
-from gapo.pairs.pair import PairSet, PreferencePair
+from gapo.pairs.pair import PreferencePair, Prompt
+from gapo.runs.data import load_data
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences, preference_arguments, recipe_hash
 from gapo.storage import whole_file
@@ -29,7 +28,6 @@ from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
 REPLIES_SHOWN = 6
-TRAINING_PAIRS_SHOWN = 200
 NOTHING_HELD_OUT = (
     "no pairs were held out, so the accuracy is on training pairs with their labels as given; set data.eval, or "
     "data.eval_fraction to hold out a share of the prompts"
@@ -63,30 +61,6 @@ def free_folder(folder: Path, *, resume: bool, given: bool) -> Path:
     return candidate
 
 
-def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
-    """Noisy training pairs, and clean evaluation pairs: given, held out by prompt, or the first training pairs."""
-    data, noise = recipe["data"], recipe["noise"]
-    strict = bool(data.get("strict"))
-    train = load_pairs(data["train"], limit=data["limit"], strict=strict)
-    if data["eval"] is not None:
-        evaluation = load_pairs(data["eval"], limit=data["eval_limit"], strict=strict)
-    elif data["eval_fraction"]:
-        train, evaluation = train.split(data["eval_fraction"], seed=recipe["train"]["seed"])
-        if not len(train) or not len(evaluation):
-            raise InputError("too few prompts to hold some out; give data.eval, or leave out data.eval_fraction")
-        evaluation = evaluation[: data["eval_limit"]] if data["eval_limit"] else evaluation
-    else:
-        evaluation = train[: data["eval_limit"] or TRAINING_PAIRS_SHOWN]
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        noisy, _ = flip(train, noise["rate"], noise["kind"], noise["seed"])
-    if not noise["rate"]:
-        noisy = train  # nothing was done to the labels, which does not make them right
-    for note in notes:
-        logger.warning("%s", note.message)
-    return noisy, evaluation
-
-
 def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
     """Run one recipe (of one objective) in its folder."""
     folder = Path(recipe["train"]["output_dir"])
@@ -103,7 +77,6 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     seconds = time.monotonic() - start
     after, last_replies = _measured(trainer, "after")
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
-    flips = [pair.flipped for pair in trainer.train_dataset.encoded]
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
     trainer.save_model(str(folder / "model"))
     evals = {
@@ -118,7 +91,11 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "layout": trainer.layout.reason,
         "engine": str(trainer.engine_choice) if trainer.engine_choice is not None else None,
         "seed": trainer.args.seed,
-        "noise": {**recipe["noise"], "flipped": sum(map(bool, flips)), "of": len(flips)},
+        "noise": {
+            **recipe["noise"],
+            "flipped": trainer.train_dataset.flips().flipped,
+            "of": len(trainer.train_dataset),
+        },
         "replies": [
             {"prompt": pair.prompt_text, "before": old, "after": new}
             for pair, old, new in zip(_shown(trainer), first_replies, last_replies, strict=True)
@@ -143,7 +120,7 @@ def _refuse_another_recipe(folder: Path, recipe: Recipe) -> None:
 def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     config = _config(recipe)
     train, evaluation = load_data(recipe)
-    if flips := sum(map(bool, train.flipped)):
+    if flips := train.flipped.count(True):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
     set_seed(config.seed)  # adapters start at random
     policy = load_policy(**recipe["model"], say=say)
@@ -163,8 +140,12 @@ def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], 
 
 def _shown(trainer: PreferenceTrainer) -> list[PreferencePair]:
     """The first evaluation pairs with different prompts."""
-    first = {pair.prompt: pair for pair in reversed(trainer.eval_dataset.pairs)}
-    return list(reversed(first.values()))[:REPLIES_SHOWN]
+    first: dict[Prompt, PreferencePair] = {}
+    for pair in trainer.eval_dataset.pairs:
+        first.setdefault(pair.prompt, pair)
+        if len(first) == REPLIES_SHOWN:
+            break
+    return list(first.values())
 
 
 def _for_the_card(evals: dict[str, Any]) -> dict[str, str]:

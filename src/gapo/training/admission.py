@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gapo.errors import InputError
 from gapo.model.load import Policy, load_policy, with_lora, without_dropout
+from gapo.pairs.token_cache import StoredTokens
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs
 
@@ -62,7 +63,9 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
 def refuse_foreign_ids(model: Any, pairs: EncodedPairs | None) -> None:
     """A tokenizer that knows more tokens than the model belongs to another model."""
     known = model.get_input_embeddings().num_embeddings
-    for pair in pairs.encoded if pairs is not None else ():
+    if pairs is None or (isinstance(pairs.encoded, StoredTokens) and pairs.encoded.largest < known):
+        return
+    for pair in pairs.encoded:
         largest = max(*pair.prompt, *pair.chosen, *pair.rejected)
         if largest >= known:
             raise InputError(

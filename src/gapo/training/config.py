@@ -11,6 +11,8 @@ from transformers import TrainingArguments
 from gapo.anchor import AnchorSettings
 from gapo.errors import InputError
 from gapo.objectives import Objective, get_objective
+from gapo.pairs.store import kept_in_memory
+from gapo.pairs.tokenise import process_count
 
 
 @dataclass
@@ -51,6 +53,13 @@ class PreferenceConfig(TrainingArguments):
     max_prompt_length: int | None = field(default=None, metadata={"help": "A longer prompt leaves its pair out."})
     template: str = field(default="auto", metadata={"help": "Chat template: auto, chat or none."})
     strict: bool = field(default=False, metadata={"help": "Stop at the first bad row instead of leaving it out."})
+    cache_tokens: bool | str = field(
+        default="auto",
+        metadata={"help": "Keep large sets and their token ids on disk: auto, true (small ones too), false."},
+    )
+    tokenizer_processes: int | str = field(
+        default="auto", metadata={"help": "Processes that tokenise: auto, or how many."}
+    )
     cache_reference: bool = field(default=True, metadata={"help": "Keep reference log-probs on disk, by content."})
     drift_pairs: int = field(default=16, metadata={"help": "Pairs on which the drift from the start is measured."})
     reply_prompts: int = field(default=2, metadata={"help": "Prompts answered at each evaluation to spot repetition."})
@@ -64,6 +73,8 @@ class PreferenceConfig(TrainingArguments):
         if self.bf16:
             self.precision = "mixed"
         self.bf16 = self.precision == "mixed"
+        kept_in_memory(self.cache_tokens)  # a wrong value is wrong before anything is read
+        process_count(self.tokenizer_processes, 1)
         super().__post_init__()
         if self.fp16:
             raise InputError("fp16 is refused: its loss scaling does not reach the anchor's backward; use bf16=True")
@@ -80,6 +91,10 @@ class PreferenceConfig(TrainingArguments):
                 f"anchor.batches {self.anchor_batches} does not divide gradient_accumulation_steps {accumulation}; "
                 "choose a divisor, so that every anchor is built from as many micro-batches"
             )
+
+    def reading(self) -> dict[str, Any]:
+        """How pairs are read and encoded: keyword arguments of `encoded_pairs`."""
+        return {"strict": self.strict, "cache": self.cache_tokens, "processes": self.tokenizer_processes}
 
     def anchor(self) -> AnchorSettings:
         """The anchor's settings."""

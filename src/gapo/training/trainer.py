@@ -29,7 +29,7 @@ from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refu
 from gapo.training.bookkeeping import Bookkeeping, StepProgress, newest_checkpoint
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
-from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
+from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs, encoded_sets
 from gapo.training.finite import check_gradient, check_losses, check_weights
 from gapo.training.hub import ModelFolderTrainer
 from gapo.training.metrics import preference_metrics
@@ -79,13 +79,9 @@ class PreferenceTrainer(ModelFolderTrainer):
         if self.objective.anchored:
             parameters_in_scope(model, args.anchor_scope)  # a wrong scope is wrong before anything is read
         self.encoder = Encoder(tokenizer, longest(model, args), args.max_prompt_length, args.template)
-        train = encoded_pairs(train_dataset, self.encoder, strict=args.strict) if train_dataset is not None else None
-        if isinstance(eval_dataset, dict):
-            evaluation: Any = {k: encoded_pairs(v, self.encoder, strict=args.strict) for k, v in eval_dataset.items()}
-        elif eval_dataset is not None:
-            evaluation = encoded_pairs(eval_dataset, self.encoder, strict=args.strict)
-        else:
-            evaluation = None
+        train, evaluation = (
+            encoded_sets(each, self.encoder, **args.reading()) for each in (train_dataset, eval_dataset)
+        )
         for pairs in (train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])):
             refuse_foreign_ids(model, pairs)
         pad_id = padding_id(tokenizer, model)
@@ -273,11 +269,11 @@ class PreferenceTrainer(ModelFolderTrainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         if eval_dataset is not None and not isinstance(eval_dataset, str):
-            eval_dataset = encoded_pairs(eval_dataset, self.encoder, strict=self.args.strict)
+            eval_dataset = encoded_pairs(eval_dataset, self.encoder, **self.args.reading())
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        return super().get_test_dataloader(encoded_pairs(test_dataset, self.encoder, strict=self.args.strict))
+        return super().get_test_dataloader(encoded_pairs(test_dataset, self.encoder, **self.args.reading()))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         super().log({**logs, **self.books.means_since_last_log()} if "loss" in logs else logs, start_time)
