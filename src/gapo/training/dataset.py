@@ -73,7 +73,7 @@ def encoded_pairs(
 
 def encoded_sets(sources: Any, encoder: Encoder, **how: Any) -> Any:
     """Encoded pairs of one source, of several by name, or of none."""
-    if isinstance(sources, dict) and not {"chosen", "rejected"} <= set(sources):
+    if isinstance(sources, dict):
         return {name: encoded_pairs(source, encoder, **how) for name, source in sources.items()}
     return encoded_pairs(sources, encoder, **how) if sources is not None else None
 

@@ -79,9 +79,9 @@ class PreferenceTrainer(ModelFolderTrainer):
         if self.objective.anchored:
             parameters_in_scope(model, args.anchor_scope)  # a wrong scope is wrong before anything is read
         self.encoder = Encoder(tokenizer, longest(model, args), args.max_prompt_length, args.template)
-        train, evaluation = (
-            encoded_sets(each, self.encoder, **args.reading()) for each in (train_dataset, eval_dataset)
-        )
+        how = args.reading()
+        train = encoded_pairs(train_dataset, self.encoder, **how) if train_dataset is not None else None
+        evaluation = encoded_sets(eval_dataset, self.encoder, **how)
         for pairs in (train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])):
             refuse_foreign_ids(model, pairs)
         pad_id = padding_id(tokenizer, model)
