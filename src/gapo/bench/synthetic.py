@@ -58,7 +58,10 @@ def write_model(folder: Path) -> None:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=["<pad>", "<bos>", "<eos>"], initial_alphabet=alphabet, show_progress=False
+        vocab_size=VOCABULARY,
+        special_tokens=["<pad>", "<bos>", "<eos>"],
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     texts = (text for row in synthetic_rows(LEARNT_FROM, seed=1) for text in row.values())
     tokenizer.train_from_iterator(texts, trainer)
