@@ -11,8 +11,34 @@ PROMPT_WORDS, REPLY_WORDS = (8, 24), (18, 36)  # a reply has about 30 to 60 toke
 WORDS = 6000
 VOCABULARY = 4096
 LEARNT_FROM = 4000  # pairs the tokenizer is trained on
-_STARTS = "b br c ch d dr f fl g gr h j k l m n p pr r s st t tr v w".split()
-_VOWELS = "a e i o u ai ea oo".split()
+_STARTS = [
+    "b",
+    "br",
+    "c",
+    "ch",
+    "d",
+    "dr",
+    "f",
+    "fl",
+    "g",
+    "gr",
+    "h",
+    "j",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pr",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+]
+_VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "oo"]
 _ENDS = ["", "n", "r", "s", "t", "l", "m", "nd", "st"]
 
 
