@@ -33,11 +33,8 @@ _STARTS = [
     "r",
     "s",
     "st",
-    "t",
-    "tr",
-    "v",
-    "w",
 ]
+_STARTS += ["t", "tr", "v", "w"]
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "oo"]
 _ENDS = ["", "n", "r", "s", "t", "l", "m", "nd", "st"]
 

@@ -40,7 +40,7 @@ def random_rows(n: int, seed: int) -> list[dict[str, Any]]:
     rng = random.Random(seed)
 
     def text() -> str:
-        return "".join(rng.choice("ab é漢\n🙂,\"") for _ in range(rng.randint(1, 6))) + rng.choice("xy")
+        return "".join(rng.choice('ab é漢\n🙂,"') for _ in range(rng.randint(1, 6))) + rng.choice("xy")
 
     rows: list[dict[str, Any]] = []
     for _ in range(n):
