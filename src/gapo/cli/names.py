@@ -29,4 +29,4 @@ def names() -> None:
     console.print(f"data      {', '.join(embedded_names())} (each with :train and :test)")
     console.print(f"models    lab, {', '.join(WHEEL_MODELS)}, any folder or Hub id")
     console.print(f"noise     {', '.join(FLIP_RULES)}")
-    console.print(f"cache     {cache_folder()} (set GAPO_CACHE to move it; its folders may be deleted at any time)")
+    console.print(f"cache     {cache_folder()} (GAPO_CACHE moves it; delete its folders to clear it)")

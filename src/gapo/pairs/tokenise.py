@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,6 +23,7 @@ from gapo.pairs.pair import BadRow, PreferencePair
 BLOCK = 1024  # pairs a process takes at once
 WORTH_PROCESSES = 8 * BLOCK  # pairs: below, starting processes takes longer than they save
 MOST_PROCESSES = 16  # unless told otherwise: one process writes what all of them give
+LOOKS_EVERY = 1.0  # seconds between looks whether the run is still there
 AHEAD = 3  # blocks a process that may wait to be written, so that memory stays bounded
 
 logger = logging.getLogger("gapo")
@@ -86,8 +89,16 @@ def _by_processes(pairs: Sequence[PreferencePair], encoder: Encoder, count: int)
 
 def _begin(encoder: Encoder) -> None:
     global _encoder  # noqa: PLW0603 - one encoder a process, sent once
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     _encoder = encoder
+
+
+def _end_with(parent: int) -> None:
+    """A killed run must not leave its processes waiting for work forever."""
+    while os.getppid() == parent:
+        time.sleep(LOOKS_EVERY)
+    os._exit(1)
 
 
 def _encode_here(pairs: Sequence[PreferencePair]) -> TokenBlock:

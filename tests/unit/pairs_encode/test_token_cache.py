@@ -3,6 +3,8 @@
 import logging
 import os
 import random
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -145,6 +147,36 @@ def test_a_killed_process_costs_time_only(encoder, monkeypatch, caplog):
         found = list(token_blocks(pairs.pairs, encoder, 2))
     assert "ended from outside" in caplog.text
     assert [block.ids.tolist() for block in found] == [block.ids.tolist() for block in expected]
+
+
+def gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes through /proc")
+def test_the_processes_of_a_killed_run_end(monkeypatch):
+    monkeypatch.setattr(tokenise, "LOOKS_EVERY", 0.05)
+    reading, writing = os.pipe()
+    run = os.fork()
+    if not run:
+        worker = os.fork()
+        if not worker:
+            tokenise._begin(None)
+            os.write(writing, str(os.getpid()).encode())
+        time.sleep(60)
+        os._exit(0)
+    worker = int(os.read(reading, 20))
+    assert not gone(worker)
+    os.kill(run, signal.SIGKILL)
+    os.waitpid(run, 0)
+    deadline = time.monotonic() + 20
+    while not gone(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert gone(worker)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "many", 1.5, None])
