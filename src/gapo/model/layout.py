@@ -48,13 +48,18 @@ def choose_layout(model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int, w
 
 
 def telling_pairs(model: nn.Module, pairs: Sequence[EncodedPair]) -> list[EncodedPair]:
-    """The shortest pairs, and last the shortest of the long ones: all that the layouts are compared on."""
+    """The few pairs of a large set that the layouts are compared on."""
+    short, long = _short_and_long(model, pairs)
+    return [pairs[i] for i in sorted({*short, long})]
+
+
+def _short_and_long(model: nn.Module, pairs: Sequence[EncodedPair]) -> tuple[list[int], int]:
+    """Places of the shortest pairs, and of the shortest of the long ones or else the longest."""
     widths = row_widths(pairs, shared=False)
     by_length = np.argsort(widths, kind="stable")
     beyond = max(LONG, shortest_window(backbone_of(model).config) or 0)
     place = int(np.searchsorted(widths[by_length], beyond, side="right"))
-    long = by_length[min(place, len(pairs) - 1)]
-    return [pairs[int(i)] for i in (*by_length[:SHORT_PAIRS], long)]
+    return by_length[:SHORT_PAIRS].tolist(), int(by_length[min(place, len(pairs) - 1)])
 
 
 def _difference(model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int) -> str | None:
@@ -63,7 +68,8 @@ def _difference(model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int) -> 
     The shortest pairs with their gradient, padded together and one at a time; and a longer one without, because
     windows and other limits show only beyond some length.
     """
-    *short, long = telling_pairs(model, pairs)
+    places, longest = _short_and_long(model, pairs)
+    short, long = [pairs[i] for i in places], pairs[longest]
     if len(short) == 1:
         short = [*short, EncodedPair(short[0].id, short[0].prompt, short[0].rejected, short[0].chosen)]
     device = next(model.parameters()).device
