@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -23,6 +24,9 @@ from gapo.pairs.pair import BadRow, PreferencePair
 BLOCK = 1024  # pairs a process takes at once
 WORTH_PROCESSES = 8 * BLOCK  # pairs: below, starting processes takes longer than they save
 MOST_PROCESSES = 16  # unless told otherwise: one process writes what all of them give
+# A forked process has the tokenizer and its libraries at once; a new interpreter takes seconds to load them, and
+# begins by running the user's script again.
+FORKS = sys.platform == "linux"
 LOOKS_EVERY = 1.0  # seconds between looks whether the run is still there
 AHEAD = 3  # blocks a process that may wait to be written, so that memory stays bounded
 
@@ -47,8 +51,9 @@ def process_count(wish: str | int, pairs: int) -> int:
         return 1
     if wish != "auto":
         return min(int(wish), -(-pairs // BLOCK))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_PROCESSES) if pairs >= WORTH_PROCESSES else 1
+    if pairs < WORTH_PROCESSES or not FORKS:
+        return 1
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
 
 
 def token_blocks(
@@ -71,9 +76,7 @@ def token_blocks(
 
 
 def _by_processes(pairs: Sequence[PreferencePair], encoder: Encoder, count: int) -> Iterator[TokenBlock]:
-    # A forked process has the tokenizer and its libraries at once; a new interpreter takes seconds to load them.
-    fork = "fork" in multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("fork" if fork else None)
+    context = multiprocessing.get_context("fork" if FORKS else None)
     waiting: deque[Future[TokenBlock]] = deque()
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(encoder,))
     try:
