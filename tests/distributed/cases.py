@@ -31,7 +31,7 @@ CASES: dict[str, dict[str, object]] = {
     "alpha_dpo": {"objective": "alpha_dpo"},
     "gradnorm": {"objective": "gradnorm"},
     "gradnorm_two_pass": {"objective": "gradnorm", "anchor_engine": "two_pass"},
-    "length_only": {"objective": "length_only"},
+    "length_only": {"objective": "length_only", "anchor_engine": "two_pass"},
     "sam": {"objective": "simpo", "sam_radius": 0.05},
     "lora": {"lora": True, "anchor_engine": "bank"},
     "lora_two_pass": {"lora": True, "anchor_engine": "two_pass"},

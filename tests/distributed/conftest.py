@@ -10,8 +10,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import launches
 from cases import CASES, DDP, FSDP2
+
+import launches
 
 WORKER = str(Path(__file__).with_name("worker.py"))
 

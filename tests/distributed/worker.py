@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import torch
+from cases import CASES, PER_RANK, ROWS
 
 import tiny
-from cases import CASES, PER_RANK, ROWS
 from runs_of_tests import text_rows, trainer
 
 

@@ -93,10 +93,9 @@ def choose_engine(
         small = settings.bank_dtype == "bf16" or (settings.bank_dtype == "auto" and own > room)
         kept = small and ENGINES[settings.engine] in (Bank, FirstOrder)
         return Choice(settings.engine, torch.bfloat16 if kept else None, "asked for")
-    if displaced_step:
-        return Choice("two_pass", None, "SAM takes the step's gradient at other weights than the bank's")
-    if not bank_fits_loss:
-        return Choice("two_pass", None, "the loss depends on more than the margin")
+    if displaced_step or not bank_fits_loss:
+        elsewhere = "SAM takes the step's gradient at other weights than the bank's"
+        return Choice("two_pass", None, elsewhere if displaced_step else "the loss depends on more than the margin")
     if settings.bank_dtype != "bf16" and own <= room:
         return Choice("bank", None, f"gradients of {pairs} pairs take {_size(own)}, {_size(free)} are free")
     if settings.bank_dtype != "fp32" and half <= room:
@@ -118,7 +117,9 @@ def _for_shards(settings: AnchorSettings) -> Choice:
     if settings.strategy == "instance":
         raise InputError(f"anchor.strategy instance moves weights pair by pair, which FSDP2 shares out; {way_out}")
     if settings.direction == "rank":
-        raise InputError(f"anchor.direction rank moves each rank's weights its own way, but FSDP2 shares them; {way_out}")
+        raise InputError(
+            f"anchor.direction rank moves each rank's weights its own way, but FSDP2 shares them; {way_out}"
+        )
     return Choice("two_pass", None, "FSDP2 shares the weights out, and sums gradients over pairs and ranks")
 
 

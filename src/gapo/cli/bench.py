@@ -13,7 +13,9 @@ import typer
 def bench(
     model: Annotated[str | None, typer.Option(help="Any model gapo loads; else smollm2-135m-instruct.")] = None,
     data: Annotated[str | None, typer.Option(help="Any pairs gapo reads; else Anthropic HH, or courtesy.")] = None,
-    pairs: Annotated[int | None, typer.Option(help="Pairs of one step: the first of the file; else 32.")] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="Pairs of one step: the first of the file; else 32. With --scale: sizes.")
+    ] = None,
     micro_batch: Annotated[int, typer.Option(help="Pairs of a micro-batch.")] = 4,
     repetitions: Annotated[int | None, typer.Option(help="Steps timed of every variant; else 5.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or mixed: fp32 weights, bf16 arithmetic.")] = "fp32",
@@ -22,6 +24,9 @@ def bench(
     speed: Annotated[bool, typer.Option(help="Time the steps.")] = True,
     memory: Annotated[bool | None, typer.Option(help="Peak memory, a process a variant; not in --quick.")] = None,
     growth: Annotated[bool, typer.Option(help="How time grows with lengths, pairs and model.")] = False,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Instead: seconds to the first step and memory at 10k, 100k, 1M pairs.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="The lab model, 8 pairs, 2 repetitions: a try.")] = False,
 ) -> None:
     """Measure one optimiser step of TRL and gapo on the same pairs: time, memory, share of the machine's peak.
@@ -33,7 +38,12 @@ def bench(
       gapo bench --quick
 
       gapo bench --growth --out results/bench
+
+      gapo bench --scale --pairs 10000,100000
     """
+    if scale:
+        _scale(pairs, out or Path("results", "bench"))
+        return
     from gapo.bench.run import run_bench
     from gapo.bench.setting import Setting
     from gapo.errors import InputError
@@ -44,7 +54,7 @@ def bench(
     setting = Setting(
         model=model or ("lab" if quick else "smollm2-135m-instruct"),
         data=data or ("lab" if quick else None),
-        pairs=pairs if pairs is not None else (8 if quick else 32),
+        pairs=_number(pairs) if pairs is not None else (8 if quick else 32),
         micro_batch=micro_batch,
         precision=precision,
     )
@@ -67,6 +77,25 @@ def bench(
         raise typer.Exit(130) from None
     typer.echo((results.folder / "table.md").read_text())
     typer.echo(f"results  {folder}")
+
+
+def _scale(pairs: str | None, folder: Path) -> None:
+    """How the start of a run grows with the number of pairs."""
+    from gapo.bench.scale import run_scale, sizes_of
+
+    sizes = sizes_of(pairs)
+    with _quiet():
+        table = run_scale(sizes, folder, say=lambda text: typer.echo(text, err=True))
+    typer.echo(table.read_text())
+    typer.echo(f"results  {folder}")
+
+
+def _number(text: str) -> int:
+    from gapo.errors import InputError
+
+    if not text.isdecimal():
+        raise InputError(f"--pairs takes one whole number (several only with --scale), not {text!r}")
+    return int(text)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import typer
 from gapo.cli.bench import bench
 from gapo.cli.doctor import doctor
 from gapo.cli.flip import flip
+from gapo.cli.launch import let_the_first_rank_speak
 from gapo.cli.names import names
 from gapo.cli.report import report
 from gapo.cli.train import train
@@ -47,6 +48,7 @@ def main() -> None:
     except (InputError, TrainingStopped) as error:
         if os.environ.get("GAPO_DEBUG"):
             raise
+        let_the_first_rank_speak()
         typer.echo(f"gapo: {error}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output left
@@ -55,6 +57,7 @@ def main() -> None:
     except Exception as error:  # three libraries down: the first line, and how to see the rest
         if os.environ.get("GAPO_DEBUG"):
             raise
+        let_the_first_rank_speak()
         lines = str(error).strip().splitlines() or [type(error).__name__]
         typer.echo(f"gapo: this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)", err=True)
         sys.exit(2)

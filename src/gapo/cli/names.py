@@ -16,6 +16,7 @@ def names() -> None:
     from gapo.pairs.noise import FLIP_RULES
     from gapo.pairs.sources import embedded_names
     from gapo.runs.recipe import recipe_names
+    from gapo.storage import cache_folder
 
     console = Console()
     table = Table("objective", "compares with", "knobs", box=None, pad_edge=False)
@@ -28,3 +29,4 @@ def names() -> None:
     console.print(f"data      {', '.join(embedded_names())} (each with :train and :test)")
     console.print(f"models    lab, {', '.join(WHEEL_MODELS)}, any folder or Hub id")
     console.print(f"noise     {', '.join(FLIP_RULES)}")
+    console.print(f"cache     {cache_folder()} (GAPO_CACHE moves it; delete its folders to clear it)")

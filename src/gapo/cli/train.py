@@ -30,6 +30,9 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything but the weights; print memory, steps, hours; leave.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, help="Processes of this machine that share each step (DDP).")
+    ] = 1,
 ) -> None:
     """Train on preference pairs, evaluate before and after, and write a report.
 
@@ -42,6 +45,8 @@ def train(
       gapo train mini objective.name=dpo noise.rate=0.4
 
       gapo train mini model.name=DIR data.train=FILE train.output_dir=OUT
+
+      accelerate launch --config_file fsdp2-1x8.yaml -m gapo train llama3-8b-instruct
     """
     import yaml
 
@@ -62,25 +67,36 @@ def train(
 
         show_dry_run(complete, recipe)
         return
+    from gapo.model.ranks import join, launched, leave
     from gapo.runs.resume import folder_for
 
-    folder = folder_for(complete, folders, resume=resume, given=given, named=named)
+    if processes > 1 and launched() == 1:
+        from gapo.cli.launch import launch
+
+        folder_for(complete, folders, resume=resume, given=given, named=named)  # what is wrong is said once
+        launch(processes)
+        return
+    ranks = join()
+    folder = ranks.first_decides(lambda: folder_for(complete, folders, resume=resume, given=given, named=named))
     complete["train"]["output_dir"] = str(folder)
     try:
-        results = [_run(one, recipe, resume) for one in runs_of(complete)]
+        results = [_run(one, resume, speaks=ranks.first) for one in runs_of(complete)]
     except KeyboardInterrupt:
-        typer.echo("\ngapo: interrupted; what was written is whole (--resume goes on from a checkpoint)", err=True)
+        if ranks.first:
+            typer.echo("\ngapo: interrupted; what was written is whole (--resume goes on from a checkpoint)", err=True)
         raise typer.Exit(130) from None
-    _tell(results, folder)
+    if ranks.first:
+        _tell(results, folder)
+    leave()
 
 
-def _run(recipe: Recipe, name: str, resume: bool) -> RunResult:
+def _run(recipe: Recipe, resume: bool, *, speaks: bool) -> RunResult:
     from rich.console import Console
 
     from gapo.runs.run import execute
 
     folder = Path(recipe["train"]["output_dir"])
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, quiet=not speaks)
     console.print(f"{recipe['objective']['name']} -> {folder}", markup=False)
     return execute(
         recipe, command=["gapo", *sys.argv[1:]], resume=resume, say=lambda text: console.print(text, markup=False)
@@ -174,7 +190,9 @@ def _quiet() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     warnings.filterwarnings("ignore", module="(torch|transformers|accelerate|peft|huggingface_hub)")
-    console = Console(stderr=True)
+    from gapo.cli.launch import rank_here
+
+    console = Console(stderr=True, quiet=rank_here() > 0)
     handler = RichHandler(console=console, show_time=False, show_path=False, show_level=True)
     logging.getLogger("gapo").handlers = [handler]
     logging.getLogger("gapo").propagate = False

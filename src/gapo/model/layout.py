@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gapo.errors import InputError, did_you_mean
 from gapo.model.attention import shortest_window, why_not_shared
 from gapo.model.policy import backbone_of, pair_logps
-from gapo.pairs.collate import PairBatch, collate, row_width
+from gapo.pairs.collate import PairBatch, collate, row_width, row_widths
 from gapo.pairs.encode import EncodedPair
 
 WISHES = ("auto", "on", "off")
@@ -46,16 +47,29 @@ def choose_layout(model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int, w
     return Layout(False, f"two rows a pair: {problem}")
 
 
+def telling_pairs(model: nn.Module, pairs: Sequence[EncodedPair]) -> list[EncodedPair]:
+    """The few pairs of a large set that the layouts are compared on."""
+    short, long = _short_and_long(model, pairs)
+    return [pairs[i] for i in sorted({*short, long})]
+
+
+def _short_and_long(model: nn.Module, pairs: Sequence[EncodedPair]) -> tuple[list[int], int]:
+    """Places of the shortest pairs, and of the shortest of the long ones or else the longest."""
+    widths = row_widths(pairs, shared=False)
+    by_length = np.argsort(widths, kind="stable")
+    beyond = max(LONG, shortest_window(backbone_of(model).config) or 0)
+    place = int(np.searchsorted(widths[by_length], beyond, side="right"))
+    return by_length[:SHORT_PAIRS].tolist(), int(by_length[min(place, len(pairs) - 1)])
+
+
 def _difference(model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int) -> str | None:
     """How shared rows differ from two rows, as a sentence; None if they do not.
 
     The shortest pairs with their gradient, padded together and one at a time; and a longer one without, because
     windows and other limits show only beyond some length.
     """
-    by_length = sorted(pairs, key=lambda pair: row_width(pair, shared=False))
-    short = by_length[:SHORT_PAIRS]
-    beyond = max(LONG, shortest_window(backbone_of(model).config) or 0)
-    long = next((pair for pair in by_length if row_width(pair, shared=False) > beyond), by_length[-1])
+    places, longest = _short_and_long(model, pairs)
+    short, long = [pairs[i] for i in places], pairs[longest]
     if len(short) == 1:
         short = [*short, EncodedPair(short[0].id, short[0].prompt, short[0].rejected, short[0].chosen)]
     device = next(model.parameters()).device

@@ -19,6 +19,7 @@ from gapo.errors import InputError
 from gapo.model.logps import PairLogps
 
 T = TypeVar("T")
+CPU = torch.device("cpu")
 BUCKET_ENTRIES = 2**22  # gradients are added up so many entries at a time: 16 MB in fp32
 
 
@@ -28,7 +29,7 @@ class Ranks:
 
     here: int = 0
     total: int = 1
-    device: torch.device = torch.device("cpu")
+    device: torch.device = CPU
 
     @property
     def first(self) -> bool:
@@ -171,9 +172,19 @@ def joined() -> Ranks:
     """The processes of the process group this one has joined; alone without one."""
     if not (dist.is_available() and dist.is_initialized()):
         return ALONE
-    on_cpu = "gloo" in dist.get_backend() or not torch.accelerator.is_available()
-    device = torch.device("cpu") if on_cpu else torch.device(torch.accelerator.current_accelerator(), _local_rank())  # type: ignore[arg-type]
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    on_cpu = accelerator is None or dist.get_backend() == "gloo"
+    device = CPU if on_cpu or accelerator is None else torch.device(accelerator.type, _local_rank())
     return Ranks(dist.get_rank(), dist.get_world_size(), device)
+
+
+def join() -> Ranks:
+    """Join the processes a launcher has started, if it has started several; in the way `TrainingArguments` would."""
+    if launched() > 1 and not dist.is_initialized():
+        from accelerate import PartialState
+
+        PartialState(cpu=not torch.accelerator.is_available())
+    return joined()
 
 
 def launched() -> int:

@@ -9,23 +9,27 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision, batch_tokens, idle_batch, idle_passes
 from gapo.model.policy import causal_lm, pair_logps
 from gapo.model.ranks import ALONE, Ranks, joined
 from gapo.model.sharding import fresh_weights, is_sharded, local, no_graph
-from gapo.pairs.collate import collate, length_groups, row_width
+from gapo.pairs.collate import collate, length_groups, row_widths
 from gapo.pairs.encode import EncodedPair
+from gapo.pairs.token_cache import StoredTokens
 from gapo.storage import cache_folder, whole_file
 
 logger = logging.getLogger("gapo")
-Progress = Callable[[Iterable[list[int]]], Iterable[list[int]]]
+Batches = Iterable[NDArray[np.int64]]
+Progress = Callable[[Batches], Batches]
 
 
-def no_progress(batches: Iterable[list[int]]) -> Iterable[list[int]]:
+def no_progress(batches: Batches) -> Batches:
     return batches
 
 
@@ -43,33 +47,35 @@ def logps_of(
     `ranks` share the work, and all of them have the result.
     """
     device = next(model.parameters()).device
-    order: list[int] = []
-    parts = []
+    found: list[Tensor] = []  # chosen, rejected and their tokens: four numbers a pair, whatever the number of pairs
     was_training = model.training
     model.eval()
     try:
         with no_graph(model), fresh_weights(model):
-            widths = [row_width(pair, shared) for pair in pairs]
-            groups = list(length_groups(widths, 1 if shared else 2, batch_tokens(model)))[ranks.here :: ranks.total]
+            every = list(length_groups(row_widths(pairs, shared), 1 if shared else 2, batch_tokens(model)))
+            groups = every[ranks.here :: ranks.total]
             idle = idle_passes(model, len(groups))
             for indices in progress(groups):
-                batch = collate([pairs[i] for i in indices], pad_id, shared).to(device)
+                batch = collate([pairs[int(i)] for i in indices], pad_id, shared).to(device)
                 with precision():
-                    parts.append(pair_logps(model, batch))
-                order += indices
+                    part = pair_logps(model, batch)
+                fields = (part.chosen, part.rejected, part.chosen_tokens, part.rejected_tokens)
+                found = found or [torch.zeros(len(pairs), dtype=field.dtype) for field in fields]
+                for whole, field in zip(found, fields, strict=True):
+                    whole[torch.from_numpy(indices)] = field.cpu()
             for _ in range(idle):
                 pair_logps(model, idle_batch(collate(pairs[:1], pad_id, shared).to(device)))
     finally:
         model.train(was_training)
-    found = ranks.gather_logps(PairLogps.cat(parts) if parts else PairLogps.none(_logp_type(model), device))
-    back = torch.argsort(ranks.gather(torch.tensor(order, dtype=torch.long)).cpu())
-    fields = (found.chosen, found.rejected, found.chosen_tokens, found.rejected_tokens)
-    return PairLogps(*(field.cpu()[back].clone() for field in fields))  # clones are ordinary tensors again
+    found = found or [torch.zeros(len(pairs), dtype=kind) for kind in _types(model)]  # more ranks than batches
+    # clones are ordinary tensors again; where a rank has not been, it adds 0
+    return PairLogps(*(ranks.sum(field.clone().to(ranks.device)).cpu() for field in found))
 
 
-def _logp_type(model: nn.Module) -> torch.dtype:
-    """Log-probs are in fp32 at least."""
-    return torch.promote_types(next(model.parameters()).dtype, torch.float32)
+def _types(model: nn.Module) -> tuple[torch.dtype, ...]:
+    """Of the two log-probs, in fp32 at least, and of the two counts."""
+    exact = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+    return exact, exact, torch.int64, torch.int64
 
 
 def has_start_model(model: nn.Module) -> bool:
@@ -121,6 +127,9 @@ def reference_logps(
 
 def _key(model: nn.Module, pairs: Sequence[EncodedPair], precision: str) -> str:
     digest = hashlib.blake2b(f"{fingerprint(model)}{precision}".encode(), digest_size=16)
+    if isinstance(pairs, StoredTokens):
+        digest.update(pairs.address.encode())
+        return digest.hexdigest()
     for pair in pairs:
         digest.update(json.dumps([pair.prompt, pair.chosen, pair.rejected], separators=(",", ":")).encode())
     return digest.hexdigest()
@@ -137,9 +146,11 @@ def fingerprint(model: nn.Module) -> str:
     for name, weight in inner.state_dict().items():
         if "lora_" not in name and "modules_to_save." not in name:
             digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
-            digest.update(local(weight.detach()).cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    if is_sharded(model):
-        return hashlib.blake2b("".join(joined().gather_objects(digest.hexdigest())).encode(), digest_size=16).hexdigest()
+            here = local(weight.detach()).cpu().contiguous().reshape(-1)
+            digest.update(here.view(torch.uint8).numpy().data)
+    if is_sharded(model):  # the parts of all processes
+        every = "".join(joined().gather_objects(digest.hexdigest()))
+        return hashlib.blake2b(every.encode(), digest_size=16).hexdigest()
     return digest.hexdigest()
 
 

@@ -1,8 +1,8 @@
 """FSDP2: weights of which every process holds a part, gathered for each pass.
 
-Three things differ from whole weights. A part must be moved where it lies, because the gathered copy is made from there.
-A gathered copy may outlive a pass without gradient and then hides the move, so it is thrown away after each such pass.
-And a pass is a conversation: every process must make as many of them as the others.
+Three things differ from whole weights. A part must be moved where it lies: the gathered copy is made from there. A
+gathered copy may outlive a pass without gradient and then hides the move: it is thrown away after each such pass. And a
+pass is a conversation: every process must make as many of them as the others.
 """
 
 from __future__ import annotations

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
 from gapo.pairs.encode import EncodedPair
+from gapo.pairs.token_cache import StoredTokens
 
 Rows = Int[Tensor, "rows tokens"]
+Widths = Sequence[int] | NDArray[np.int64]
 PADDING, PROMPT, CHOSEN, REJECTED = -1, 0, 1, 2
 
 
@@ -95,7 +99,7 @@ class PairBatch:
     def chunks(self, tokens: int) -> list[tuple[Int[Tensor, " pairs"], PairBatch]]:
         """The batch cut into pairs of like length, at most `tokens` padded tokens each, with the pairs' indices."""
         groups = length_groups(self._widths().tolist(), self.rows_per_pair, tokens) if len(self) else ()
-        return [(torch.tensor(group, device=self.input_ids.device), self.of_pairs(group)) for group in groups]
+        return [(torch.from_numpy(group).to(self.input_ids.device), self.of_pairs(group.tolist())) for group in groups]
 
     def _widths(self) -> Int[Tensor, " pairs"]:
         """The length of each pair's longest row."""
@@ -132,22 +136,31 @@ class PairBatch:
         return PairBatch(inputs["input_ids"], segments, bool(both.any()))
 
 
-def length_groups(widths: Sequence[int], rows: int, tokens: int) -> Iterator[list[int]]:
+def length_groups(widths: Widths, rows: int, tokens: int) -> Iterator[NDArray[np.int64]]:
     """Indices of pairs of like length: a group has at least one pair, and several take at most `tokens` padded."""
-    group: list[int] = []
-    for i in sorted(range(len(widths)), key=lambda i: widths[i]):
-        if group and rows * (len(group) + 1) * widths[i] > tokens:  # sorted: this one is the widest
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
+    order = np.argsort(np.asarray(widths), kind="stable")
+    start = 0
+    for end, i in enumerate(order):
+        if end > start and rows * (end + 1 - start) * int(widths[i]) > tokens:  # sorted: this one is the widest
+            yield order[start:end]
+            start = end
+    if start < len(order):
+        yield order[start:]
 
 
 def row_width(pair: EncodedPair, shared: bool) -> int:
     """Tokens in the longest row of a pair."""
     responses = (len(pair.chosen), len(pair.rejected))
     return len(pair.prompt) + (sum(responses) if shared else max(responses))
+
+
+def row_widths(pairs: Sequence[EncodedPair], shared: bool) -> NDArray[np.int64]:
+    """Tokens in the longest row of each pair; those of pairs on disk are known without reading them."""
+    if not isinstance(pairs, StoredTokens):
+        return np.fromiter((row_width(pair, shared) for pair in pairs), np.int64, len(pairs))
+    lengths = pairs.lengths()
+    responses: NDArray[np.int64] = lengths[:, 1:].sum(1) if shared else lengths[:, 1:].max(1)
+    return lengths[:, 0] + responses
 
 
 def collate(pairs: Sequence[EncodedPair], pad_id: int, shared: bool = False) -> PairBatch:
@@ -170,15 +183,34 @@ def collate(pairs: Sequence[EncodedPair], pad_id: int, shared: bool = False) -> 
     return PairBatch(input_ids, segments, shared)
 
 
-def mismatched(pairs: Sequence[EncodedPair], max_length: int | None = None) -> list[EncodedPair]:
+@dataclass(frozen=True, eq=False)
+class Mismatched(Sequence[EncodedPair]):
     """Each prompt with the responses of the next pair that has another prompt: what KTO measures the drift on.
 
     Responses are cut to `max_length` tokens with their new prompt. Where all prompts are equal the next pair serves.
     """
-    crossed = []
-    for i, pair in enumerate(pairs):
-        following = (pairs[(i + step) % len(pairs)] for step in range(1, len(pairs) + 1))
-        other = next((p for p in following if p.prompt != pair.prompt), pairs[(i + 1) % len(pairs)])
-        room = max_length - len(pair.prompt) if max_length is not None else None
-        crossed.append(EncodedPair(pair.id, pair.prompt, other.chosen[:room], other.rejected[:room]))
-    return crossed
+
+    pairs: Sequence[EncodedPair]
+    max_length: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> EncodedPair: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[EncodedPair]: ...
+    def __getitem__(self, index: int | slice) -> EncodedPair | list[EncodedPair]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        n, index = len(self), range(len(self))[index]
+        pair = self.pairs[index]
+        following = (self.pairs[(index + step) % n] for step in range(1, n + 1))
+        other = next((p for p in following if p.prompt != pair.prompt), None) or self.pairs[(index + 1) % n]
+        room = self.max_length - len(pair.prompt) if self.max_length is not None else None
+        return EncodedPair(pair.id, pair.prompt, other.chosen[:room], other.rejected[:room])
+
+
+def mismatched(pairs: Sequence[EncodedPair], max_length: int | None = None) -> list[EncodedPair]:
+    """All mismatched pairs at once."""
+    return list(Mismatched(pairs, max_length))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gapo.errors import InputError
@@ -61,14 +62,49 @@ class Encoder:
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Ids up to the first token of the reply."""
-        conversation = self._as_conversation(prompt)
-        if conversation is None:
-            text = prompt if isinstance(prompt, str) else transcript(prompt)
-            ids = self._ids(text, special=True)
-            if ids[1:] and ids[-1] == self.tokenizer.eos_token_id and not text.endswith(self.tokenizer.eos_token):
-                ids = ids[:-1]  # a tokenizer that closes every text: the reply is still to come
-        else:
-            ids = self._ids(self._render(conversation, opening=True), special=False)
+        return self._prompt_ids([prompt])[0]
+
+    def response_ids(self, prompt: Prompt, response: str) -> list[int]:
+        """Ids of the reply and its end-of-turn token, not cut."""
+        return self._response_ids([prompt], [[response]])[0][0]
+
+    def encode(self, pair: PreferencePair) -> EncodedPair | BadRow:
+        """The pair's ids, or why it cannot be used."""
+        return self.encode_all([pair])[0]
+
+    def encode_all(self, pairs: Sequence[PreferencePair]) -> list[EncodedPair | BadRow]:
+        """Each pair's ids, or why it cannot be used; a pair's ids do not depend on the others'."""
+        prompts = self._prompt_ids([pair.prompt for pair in pairs])
+        responses = self._response_ids(
+            [pair.prompt for pair in pairs], [(pair.chosen, pair.rejected) for pair in pairs]
+        )
+        return [self._cut(pair, ids, *both) for pair, ids, both in zip(pairs, prompts, responses, strict=True)]
+
+    def _cut(
+        self, pair: PreferencePair, prompt: list[int], chosen: list[int], rejected: list[int]
+    ) -> EncodedPair | BadRow:
+        if len(prompt) > self.prompt_limit:
+            return BadRow(pair.source or pair.id, TOO_LONG, f"{len(prompt)} tokens, limit {self.prompt_limit}")
+        room = self.max_length - len(prompt)
+        chosen, rejected = chosen[:room], rejected[:room]
+        if chosen == rejected:
+            return BadRow(pair.source or pair.id, "chosen equals rejected", "after tokenization and truncation")
+        return EncodedPair(pair.id, prompt, chosen, rejected, pair.flipped)
+
+    def _prompt_ids(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        conversations = [self._as_conversation(prompt) for prompt in prompts]
+        texts = [
+            (prompt if isinstance(prompt, str) else transcript(prompt)) if turns is None else self._opening(turns)
+            for prompt, turns in zip(prompts, conversations, strict=True)
+        ]
+        plain = [turns is None for turns in conversations]
+        found = self._ids(texts, plain)
+        return [self._start(*each) for each in zip(found, texts, plain, strict=True)]
+
+    def _start(self, ids: list[int], text: str, plain: bool) -> list[int]:
+        """What a prompt begins and ends with, whatever template and tokenizer added."""
+        if plain and ids[1:] and ids[-1] == self.tokenizer.eos_token_id and not text.endswith(self.tokenizer.eos_token):
+            ids = ids[:-1]  # a tokenizer that closes every text: the reply is still to come
         bos = self.tokenizer.bos_token_id
         if bos is not None and ids[:2] == [bos, bos]:  # template and tokenizer both added one
             ids = ids[1:]
@@ -76,29 +112,26 @@ class Encoder:
             ids = [bos if bos is not None else self.tokenizer.eos_token_id]
         return ids
 
-    def response_ids(self, prompt: Prompt, response: str) -> list[int]:
-        """Ids of the reply and its end-of-turn token, not cut."""
-        conversation = self._as_conversation(prompt)
-        if conversation is None:
-            return [*self._ids(self._reply_text(prompt, response), special=False), self.tokenizer.eos_token_id]
-        opening = self._render(conversation, opening=True)
-        whole = self._render((*conversation, Message("assistant", response)), opening=False)
-        if not whole.startswith(opening):  # the template rewrites earlier turns; say what was generated, no more
-            return [*self._ids(response, special=False), self.tokenizer.eos_token_id]
-        ids = self._ids(whole[len(opening) :], special=False)
-        return self._through_end_of_turn(ids)
-
-    def encode(self, pair: PreferencePair) -> EncodedPair | BadRow:
-        """The pair's ids, or why it cannot be used."""
-        prompt = self.prompt_ids(pair.prompt)
-        if len(prompt) > self.prompt_limit:
-            return BadRow(pair.source or pair.id, TOO_LONG, f"{len(prompt)} tokens, limit {self.prompt_limit}")
-        room = self.max_length - len(prompt)
-        chosen = self.response_ids(pair.prompt, pair.chosen)[:room]
-        rejected = self.response_ids(pair.prompt, pair.rejected)[:room]
-        if chosen == rejected:
-            return BadRow(pair.source or pair.id, "chosen equals rejected", "after tokenization and truncation")
-        return EncodedPair(pair.id, prompt, chosen, rejected, pair.flipped)
+    def _response_ids(self, prompts: Sequence[Prompt], responses: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """Ids of each prompt's replies."""
+        texts: list[str] = []
+        to_cut: list[bool] = []  # what a template wrote may go on after the end of the turn
+        for prompt, replies in zip(prompts, responses, strict=True):
+            conversation = self._as_conversation(prompt)
+            opening = self._opening(conversation) if conversation is not None else ""
+            for reply in replies:
+                text, by_template = self._reply_text(prompt, reply), False
+                if conversation is not None:
+                    whole = self._render((*conversation, Message("assistant", reply)), opening=False)
+                    by_template = whole.startswith(opening)
+                    # a template that rewrites earlier turns: say what was generated, no more
+                    text = whole[len(opening) :] if by_template else reply
+                texts.append(text)
+                to_cut.append(by_template)
+        found = iter(zip(self._ids(texts, [False] * len(texts)), to_cut, strict=True))
+        eos = self.tokenizer.eos_token_id
+        ended = (self._through_end_of_turn(ids) if cut else [*ids, eos] for ids, cut in found)
+        return [[next(ended) for _ in replies] for replies in responses]
 
     def _as_conversation(self, prompt: Prompt) -> tuple[Message, ...] | None:
         """What the chat template should see, or None where the text is taken as it is."""
@@ -119,15 +152,30 @@ class Encoder:
         except Exception as error:  # templates are programs of their own and raise what they like
             raise InputError(f"the tokenizer's chat template refuses a conversation ({error})") from None
 
-    def _ids(self, text: str, *, special: bool) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=special)["input_ids"])
+    def _opening(self, turns: Iterable[Message]) -> str:
+        return self._render(turns, opening=True)
+
+    def _ids(self, texts: Sequence[str], special: Sequence[bool]) -> list[list[int]]:
+        """Ids of many texts at once, much quicker than one call a text; `special`: with start and end tokens."""
+        found: list[list[int]] = [[] for _ in texts]
+        for kind in set(special):
+            places = [i for i, wanted in enumerate(special) if wanted == kind]
+            some = [texts[i] for i in places]
+            ids = self.tokenizer(some, add_special_tokens=kind, return_attention_mask=False)["input_ids"]
+            for i, each in zip(places, ids, strict=True):
+                found[i] = list(each)
+        return found
+
+    @cached_property
+    def _ends(self) -> frozenset[int]:
+        """Tokens that can end a turn."""
+        marked = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}  # <|end|>, <|im_end|>
+        no_end = {self.tokenizer.bos_token_id, self.tokenizer.unk_token_id, self.tokenizer.pad_token_id}
+        return frozenset((marked | set(self.tokenizer.all_special_ids)) - no_end | {self.tokenizer.eos_token_id})
 
     def _through_end_of_turn(self, ids: list[int]) -> list[int]:
         """Cut what a template writes after the end of the turn (a newline, usually)."""
-        marked = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}  # <|end|>, <|im_end|>
-        no_end = {self.tokenizer.bos_token_id, self.tokenizer.unk_token_id, self.tokenizer.pad_token_id}
-        ends = (marked | set(self.tokenizer.all_special_ids)) - no_end | {self.tokenizer.eos_token_id}
-        last = max((i for i, token in enumerate(ids) if token in ends), default=None)
+        last = next((i for i in range(len(ids) - 1, -1, -1) if ids[i] in self._ends), None)
         return [*ids, self.tokenizer.eos_token_id] if last is None else ids[: last + 1]
 
 
@@ -139,12 +187,6 @@ def transcript(turns: Iterable[Message]) -> str:
 
 def encode_pairs(pairs: PairSet, encoder: Encoder) -> tuple[list[EncodedPair], list[BadRow]]:
     """Every pair that can be encoded, and the ones that cannot."""
-    encoded: list[EncodedPair] = []
-    bad: list[BadRow] = []
-    for pair in pairs:
-        result = encoder.encode(pair)
-        if isinstance(result, BadRow):
-            bad.append(result)
-        else:
-            encoded.append(result)
-    return encoded, bad
+    results = encoder.encode_all(pairs)
+    encoded = [result for result in results if isinstance(result, EncodedPair)]
+    return encoded, [result for result in results if isinstance(result, BadRow)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, cast
@@ -11,6 +12,7 @@ from typing import IO, cast
 from gapo.errors import InputError, did_you_mean
 from gapo.pairs.pair import PairSet
 from gapo.pairs.readers import READERS, is_gz
+from gapo.pairs.store import SMALL_FILE, file_address
 from gapo.pairs.table import Table
 from gapo.pairs.writers import WRITERS
 from gapo.storage import whole_file
@@ -72,7 +74,11 @@ def _read_file(path: Path, split: str | None) -> Table:
         near = near_file(path)
         missing = "check the path" if path.parent.is_dir() else f"nor does its folder {path.parent}; check the path"
         raise InputError(f"{path} does not exist; {f'did you mean {near!r}?' if near else missing}")
-    return READERS[kind_of(path)](path, None if split == bare_name(path) else split)
+    split = None if split == bare_name(path) else split
+    table = READERS[kind_of(path)](path, split)
+    if path.stat().st_size < SMALL_FILE:
+        return table
+    return replace(table, address=lambda: f"{kind_of(path)} {split} {file_address(path)}")
 
 
 def _read_folder(folder: Path, split: str | None) -> Table:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gapo.errors import InputError
-from gapo.pairs.pair import BadRow, PairSet, PreferencePair
-from gapo.pairs.rows import MISSING_KEY, NEEDED_COLUMNS, parse_row
+from gapo.pairs.pair import BadRow, PairSet
+from gapo.pairs.rows import MISSING_KEY, NEEDED_COLUMNS
 from gapo.pairs.sources import PairSource, open_source
+from gapo.pairs.store import CannotKeep, read_pairs
+
+logger = logging.getLogger("gapo")
 
 
 def load_pairs(
@@ -19,11 +23,13 @@ def load_pairs(
     limit: int | None = None,
     strict: bool = False,
     name: str | None = None,
+    cache: str | bool = "auto",
 ) -> PairSet:
     """Pairs from a path, an embedded set ("courtesy:test"), a Hub id ("org/name:split"), a data set or a list of rows.
 
     Rows that are no pairs are left out and kept in `bad_rows`; `strict` makes the first of them an error.
-    `limit` counts good pairs, so that a smoke run has as many as it asked for.
+    `limit` counts good pairs, so that a smoke run has as many as it asked for. Files and data sets of many pairs are
+    read row by row into a store in the cache and stay on disk (`cache`: "auto"; True: also few pairs; False: none).
     """
     if limit is not None and limit < 1:
         raise InputError(f"limit must be 1 or more, not {limit}; leave it out to read all pairs")
@@ -31,34 +37,28 @@ def load_pairs(
         return replace(source[:limit], name=name or source.name) if limit or name else source
 
     default_name, table = open_source(source, split)
-    columns = table.columns
-    if columns is not None and (wrong := _missing_columns(columns, table.label)):
+    if table.columns is not None and (wrong := _missing_columns(table.columns, table.label)):
         raise InputError(wrong)
-    pairs: list[PreferencePair] = []
-    bad_rows: list[BadRow] = []
-    for row in table.rows:
-        if not isinstance(row, BadRow) and columns is None and isinstance(row[1], Mapping):
-            columns = tuple(row[1])  # only to say what was there, should no row be a pair
-        parsed = row if isinstance(row, BadRow) else parse_row(row[1], row[0])
-        if isinstance(parsed, BadRow):
-            bad_rows.append(parsed)
-        else:
-            pairs.append(parsed)
-        if len(pairs) == limit:
-            break
-    if not pairs:
-        raise InputError(_nothing_left(table.label, columns or (), bad_rows))
-    if strict and bad_rows:
-        raise InputError(_first_of_many(bad_rows))
-    return PairSet(tuple(pairs), name=name or default_name, bad_rows=tuple(bad_rows))
+    try:
+        found = read_pairs(table, limit, cache)
+    except CannotKeep as error:
+        logger.warning("%s is read into memory: the cache cannot be written (%s)", table.label, error)
+        found = read_pairs(open_source(source, split)[1], limit, False)
+    if not len(found.pairs):
+        raise InputError(_nothing_left(table.label, found.columns, found.bad_rows))
+    if strict and len(found.bad_rows):
+        raise InputError(_first_of_many(found.bad_rows))
+    return PairSet(found.pairs, name=name or default_name, bad_rows=found.bad_rows)
 
 
 def describe_bad_rows(bad_rows: Iterable[BadRow]) -> list[str]:
     """One line for each reason, the most frequent first, with the first place to look."""
-    bad_rows = list(bad_rows)
-    first = {bad.reason: bad for bad in reversed(bad_rows)}
-    counts = Counter(bad.reason for bad in bad_rows).most_common()
-    return [f"{_rows(n)} left out: {reason} (first: {_place(first[reason])})" for reason, n in counts]
+    first: dict[str, BadRow] = {}
+    counts: Counter[str] = Counter()
+    for bad in bad_rows:
+        first.setdefault(bad.reason, bad)
+        counts[bad.reason] += 1
+    return [f"{_rows(n)} left out: {reason} (first: {_place(first[reason])})" for reason, n in counts.most_common()]
 
 
 def _missing_columns(columns: Sequence[str], label: str) -> str:

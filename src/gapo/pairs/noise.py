@@ -8,36 +8,45 @@ curve differ only by the labels that were added.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapo.errors import InputError, did_you_mean
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.pair import PairSet, PreferencePair
 from gapo.pairs.sources import PairSource
+from gapo.pairs.stored_text import StoredPairs
 
 STREAM = 1  # one seed for several purposes must not give them the same random numbers
-Rule = Callable[[PairSet, np.random.Generator], list[int]]
+Order = Sequence[int] | NDArray[np.int64]  # positions of pairs, the first to be flipped first
+Rule = Callable[[PairSet, np.random.Generator], Order]
 
 
-def random(pairs: PairSet, rng: np.random.Generator) -> list[int]:
+def random(pairs: PairSet, rng: np.random.Generator) -> NDArray[np.int64]:
     """Any pair, each as likely as the other: an annotator who tosses a coin."""
-    return [int(i) for i in rng.permutation(len(pairs))]
+    return rng.permutation(len(pairs))
 
 
-def length(pairs: PairSet, rng: np.random.Generator) -> list[int]:
+def length(pairs: PairSet, rng: np.random.Generator) -> NDArray[np.int64]:
     """Only pairs whose chosen response has more characters: an annotator who dislikes long answers.
 
     Characters, not tokens, so that the noise does not depend on the model that is trained on it.
     """
-    return [i for i in random(pairs, rng) if len(pairs[i].chosen) > len(pairs[i].rejected)]
+    if isinstance(pairs.pairs, StoredPairs):
+        chosen, rejected = pairs.pairs.characters()
+        longer = chosen > rejected
+    else:
+        longer = np.fromiter((len(pair.chosen) > len(pair.rejected) for pair in pairs), np.bool_, len(pairs))
+    order = random(pairs, rng)
+    return order[longer[order]]
 
 
-def none(pairs: PairSet, rng: np.random.Generator) -> list[int]:
+def none(pairs: PairSet, rng: np.random.Generator) -> Order:
     """No pair: the clean end of a noise curve."""
-    return []
+    return ()
 
 
 FLIP_RULES: dict[str, Rule] = {"random": random, "length": length, "none": none}
@@ -63,9 +72,12 @@ def flip(pairs: PairSource, rate: float, kind: str = "random", seed: int = 0) ->
             f"flip rule {kind!r} found only {len(order)} pairs where {asked} were asked for; it flipped all of them",
             stacklevel=2,
         )
-    flipped = set(order[:asked])
-    mask = tuple(i in flipped for i in range(len(pairs)))
-    marked = tuple(_marked(pair, now) for pair, now in zip(pairs, mask, strict=True))
+    now = np.zeros(len(pairs), dtype=np.bool_)
+    now[np.asarray(order[:asked], dtype=np.int64)] = True
+    mask = tuple(now.tolist())
+    if isinstance(pairs.pairs, StoredPairs):
+        return replace(pairs, pairs=pairs.pairs.flip(now)), mask
+    marked = tuple(_marked(pair, flipped) for pair, flipped in zip(pairs, mask, strict=True))
     return replace(pairs, pairs=marked), mask
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,6 +74,18 @@ class BadRow:
     detail: str = ""
 
 
+class PairsOnDisk(Sequence[PreferencePair], ABC):
+    """Pairs with unique ids that are read from disk one at a time: what a set of millions holds instead of a tuple."""
+
+    @abstractmethod
+    def take(self, indices: Iterable[int]) -> Sequence[PreferencePair]:
+        """The pairs at these positions, in this order."""
+
+    @abstractmethod
+    def flipped(self) -> tuple[bool | None, ...]:
+        """The mark of each pair."""
+
+
 @dataclass(frozen=True)
 class PairSet(Sequence[PreferencePair]):
     """Pairs in a fixed order with unique ids; `bad_rows` are the rows that were left out on the way.
@@ -80,12 +93,13 @@ class PairSet(Sequence[PreferencePair]):
     Two sets are equal when their pairs are, whatever they are called and wherever they were read.
     """
 
-    pairs: tuple[PreferencePair, ...]
+    pairs: Sequence[PreferencePair]  # a tuple, or pairs on disk
     name: str = field(default="pairs", compare=False)
-    bad_rows: tuple[BadRow, ...] = field(default=(), repr=False, compare=False)
+    bad_rows: Sequence[BadRow] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pairs", _with_unique_ids(self.pairs))
+        if not isinstance(self.pairs, PairsOnDisk):
+            object.__setattr__(self, "pairs", _with_unique_ids(self.pairs))
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -102,6 +116,8 @@ class PairSet(Sequence[PreferencePair]):
 
     def take(self, indices: Iterable[int]) -> PairSet:
         """The pairs at these positions, in this order."""
+        if isinstance(self.pairs, PairsOnDisk):
+            return replace(self, pairs=self.pairs.take(indices))
         return replace(self, pairs=tuple(self.pairs[i] for i in indices))
 
     @property
@@ -110,6 +126,8 @@ class PairSet(Sequence[PreferencePair]):
 
     @property
     def flipped(self) -> tuple[bool | None, ...]:
+        if isinstance(self.pairs, PairsOnDisk):
+            return self.pairs.flipped()
         return tuple(pair.flipped for pair in self.pairs)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[PairSet, PairSet]:
@@ -119,7 +137,7 @@ class PairSet(Sequence[PreferencePair]):
         """
         if not 0 < fraction < 1:
             raise InputError(f"a split fraction must lie between 0 and 1, not {fraction}")
-        held_out = [_uniform(pair.prompt, seed) < fraction for pair in self.pairs]
+        held_out = bytearray(_uniform(pair.prompt, seed) < fraction for pair in self.pairs)
         first = self.take(i for i, held in enumerate(held_out) if not held)
         second = self.take(i for i, held in enumerate(held_out) if held)
         return first, second
@@ -155,18 +173,21 @@ def _uniform(prompt: Prompt, seed: int) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-def _with_unique_ids(pairs: Iterable[PreferencePair]) -> tuple[PreferencePair, ...]:
-    """The second pair with the same content becomes `<id>-2`, the third `<id>-3`."""
+def _with_unique_ids(pairs: Sequence[PreferencePair]) -> tuple[PreferencePair, ...]:
+    names = unique_names(pair.id for pair in pairs)
+    return tuple(pair if name == pair.id else replace(pair, id=name) for pair, name in zip(pairs, names, strict=True))
+
+
+def unique_names(ids: Iterable[str]) -> Iterator[str]:
+    """The second pair with the same id becomes `<id>-2`, the third `<id>-3`."""
     seen: Counter[str] = Counter()
-    unique = []
-    for pair in pairs:
-        name = pair.id
+    for each in ids:
+        name = each
         while name in seen:  # `<id>-2` may itself be taken, for instance after reading a saved set
-            seen[pair.id] += 1
-            name = f"{pair.id}-{seen[pair.id]}"
+            seen[each] += 1
+            name = f"{each}-{seen[each]}"
         seen[name] += 1
-        unique.append(pair if name == pair.id else replace(pair, id=name))
-    return tuple(unique)
+        yield name
 
 
 def messages(turns: Iterable[Mapping[str, str]]) -> tuple[Message, ...]:

@@ -35,23 +35,7 @@ def read_jsonl(path: Path, split: str | None = None) -> Table:
 
 def read_json(path: Path, split: str | None = None) -> Table:
     """A list of rows, or an object with such a list under "data", "train" or the name of the split."""
-    with _readable(path), _open_binary(path) as file:
-        text = file.read().decode("utf-8-sig", errors="surrogateescape")  # a broken byte then costs its own row only
-    if not text.strip():
-        return Table(path.name, ())
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if _is_json_lines(text):  # what `Dataset.to_json` writes into a .json file
-            return read_jsonl(path, split)
-        raise InputError(f"{path} is not JSON ({error}); mend it, or use one object a line as .jsonl") from None
-    if isinstance(content, dict):
-        content = pick_split(content, split, str(path))
-    else:
-        _need_lone_split(path, split)
-    if not isinstance(content, list):
-        raise InputError(f"{path} holds no list of rows; write [row, row, ...], or one row a line as .jsonl")
-    return Table(path.name, numbered(path.name, content))
+    return Table(path.name, _json_rows(path, split))
 
 
 def read_csv(path: Path, split: str | None = None) -> Table:
@@ -141,6 +125,29 @@ def _json_line(line: bytes, where: str) -> Row:
         return BadRow(where, NOT_JSON, f"{error.msg.lower()} at column {error.colno}")
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets
         return BadRow(where, NOT_JSON, str(error))
+
+
+def _json_rows(path: Path, split: str | None) -> Iterator[Row]:
+    """The only kind of file that is read whole: JSON has no rows before its last bracket."""
+    with _readable(path), _open_binary(path) as file:
+        text = file.read().decode("utf-8-sig", errors="surrogateescape")  # a broken byte then costs its own row only
+    if not text.strip():
+        return
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if _is_json_lines(text):  # what `Dataset.to_json` writes into a .json file
+            del text
+            yield from read_jsonl(path, split).rows
+            return
+        raise InputError(f"{path} is not JSON ({error}); mend it, or use one object a line as .jsonl") from None
+    if isinstance(content, dict):
+        content = pick_split(content, split, str(path))
+    else:
+        _need_lone_split(path, split)
+    if not isinstance(content, list):
+        raise InputError(f"{path} holds no list of rows; write [row, row, ...], or one row a line as .jsonl")
+    yield from numbered(path.name, content)
 
 
 def _is_json_lines(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def _embedded_table(name: str, split: str) -> Table:
     splits = _splits(EMBEDDED / name)
     if split not in splits:
         raise InputError(f"the embedded set {name!r} has no split {split!r}; {did_you_mean(split, splits)}")
-    return read_path(splits[split])
+    return replace(read_path(splits[split]), address=None)  # small, and never changed
 
 
 def _splits(folder: Path) -> dict[str, Path]:
@@ -91,9 +92,15 @@ def _hub_table(name: str, split: str, near: str | None) -> Table:
 
 
 def _memory_table(label: str, rows: Any) -> Table:
-    """Rows of a list, or of a `datasets.Dataset`, which its `column_names` gives away without loading the package."""
-    columns = getattr(rows, "column_names", None)
-    if columns is None:
+    """Rows of a list, or of a data set of `datasets`, which gives itself away without loading the package."""
+    if not hasattr(rows, "column_names"):
         return Table(label, numbered(label, rows))
-    wanted = rows.select_columns([name for name in columns if name in COLUMNS])
-    return Table(label, numbered(label, wanted), tuple(columns))
+    columns = rows.column_names  # None where a stream has not told them yet
+    wanted = rows if columns is None else rows.select_columns([name for name in columns if name in COLUMNS])
+    print_of = getattr(rows, "_fingerprint", None)
+    return Table(
+        label,
+        numbered(label, wanted),
+        None if columns is None else tuple(columns),
+        address=lambda: f"dataset {print_of} {len(rows)}" if print_of else "",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gapo.errors import InputError, did_you_mean
@@ -15,11 +15,15 @@ LONGEST_REASON = 200  # characters; some libraries answer a mistake with pages
 
 @dataclass(frozen=True)
 class Table:
-    """Rows still to be read, and their columns where these are known before; `label` names the table in messages."""
+    """Rows still to be read, and their columns where these are known before; `label` names the table in messages.
+
+    `address` says what the rows are without reading them ("" where nobody knows); rows that are in memory have none.
+    """
 
     label: str
     rows: Iterable[Row]
     columns: tuple[str, ...] | None = None
+    address: Callable[[], str] | None = None
 
 
 def numbered(label: str, rows: Iterable[object]) -> Iterator[Row]:

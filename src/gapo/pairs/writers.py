@@ -6,11 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import IO
 
 from gapo.errors import InputError
 from gapo.pairs.pair import PairSet
 from gapo.pairs.rows import COLUMNS
+
+ROW_GROUP = 65_536  # rows of a parquet file in memory at once
 
 
 def write_jsonl(pairs: PairSet, out: IO[bytes]) -> None:
@@ -45,7 +48,10 @@ def write_parquet(pairs: PairSet, out: IO[bytes]) -> None:
         content = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     types = dict.fromkeys(("prompt", "chosen", "rejected"), content) | {"flipped": pa.bool_()}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in _columns(pairs)])
-    pq.write_table(pa.Table.from_pylist(list(pairs.rows()), schema=schema), out)
+    rows = pairs.rows()
+    with pq.ParquetWriter(out, schema) as writer:
+        for _ in range(0, len(pairs), ROW_GROUP):
+            writer.write_table(pa.Table.from_pylist(list(islice(rows, ROW_GROUP)), schema=schema))
 
 
 WRITERS: Mapping[str, Callable[[PairSet, IO[bytes]], None]] = {

@@ -23,12 +23,13 @@ from gapo.runs.about import About, about_of
 from gapo.runs.architectures import architecture_of, config_of, weightless
 from gapo.runs.batch_arithmetic import BatchArithmetic, batch_arithmetic
 from gapo.runs.cost import Holding, Memory, StepTime, gpus_needed, memory, step_time
+from gapo.runs.data import TRAINING_PAIRS_SHOWN
 from gapo.runs.known_pairs import Found, find_pairs
 from gapo.runs.lengths import Lengths
 from gapo.runs.machines import CPU, Machine, machine
 from gapo.runs.predict import Cut, PredictedStep, chunk_flops, predicted_step
 from gapo.runs.recipe import Recipe, runs_of
-from gapo.runs.run import TRAINING_PAIRS_SHOWN, config_from
+from gapo.runs.run import config_from
 from gapo.runs.sizes import Sizes
 from gapo.training.config import PreferenceConfig
 

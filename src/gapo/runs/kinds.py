@@ -39,6 +39,10 @@ def or_null(check: Check) -> Check:
     return (lambda value: value is None or check[0](value)), check[1]
 
 
+def or_auto(check: Check) -> Check:
+    return (lambda value: value == "auto" or check[0](value)), f"auto, or {check[1]}"
+
+
 KINDS: dict[str, Check] = {
     "model.name": TEXT,
     "model.lora": or_null(FIELDS),
@@ -57,6 +61,8 @@ KINDS: dict[str, Check] = {
     "data.max_length": whole(2),
     "data.max_prompt_length": or_null(whole(1)),
     "data.strict": FLAG,
+    "data.cache_tokens": or_auto(FLAG),
+    "data.tokenizer_processes": or_auto(whole(1)),
     "noise.kind": TEXT,
     "noise.rate": number(0, 1),
     "noise.seed": whole(0),

@@ -29,16 +29,18 @@ Recipe = dict[str, dict[str, Any]]
 _BESIDE = {"about": about_section, "methods": methods_section}  # read by people and dry runs; a run has none
 _ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype", "direction")
 _WORDS = ("name", "train", "eval", "output_dir", "revision")
-_ENCODING = ("template", "max_length", "max_prompt_length", "strict")
-_FREE = (
-    "output_dir",
-    "max_steps",
-    "num_train_epochs",
-    "save_strategy",
-    "save_steps",
-    "save_total_limit",
-    "disable_tqdm",
-)
+_ENCODING = ("template", "max_length", "max_prompt_length", "strict", "cache_tokens", "tokenizer_processes")
+_FREE = {
+    ("train", "output_dir"),
+    ("train", "max_steps"),
+    ("train", "num_train_epochs"),
+    ("train", "save_strategy"),
+    ("train", "save_steps"),
+    ("train", "save_total_limit"),
+    ("train", "disable_tqdm"),
+    ("data", "cache_tokens"),
+    ("data", "tokenizer_processes"),
+}
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
 
 
@@ -250,11 +252,10 @@ def preference_arguments(recipe: Recipe) -> dict[str, Any]:
 
 def differences(one: Recipe, other: Recipe) -> list[str]:
     """Keys that make two runs different ones; where it is written, how long it goes on, how often it saves do not."""
-    free = {("train", key) for key in _FREE}
     keys = {(section, key) for recipe in (one, other) for section, content in recipe.items() for key in content}
     return sorted(
         f"{section}.{key}"
-        for section, key in keys - free
+        for section, key in keys - _FREE
         if one.get(section, {}).get(key) != other.get(section, {}).get(key)
     )
 
@@ -263,4 +264,6 @@ def recipe_hash(recipe: Recipe) -> str:
     """What identifies a run: everything but where it is written."""
     content = deepcopy(recipe)
     content["train"].pop("output_dir", None)
+    for key in ("cache_tokens", "tokenizer_processes"):  # the pairs are the same
+        content["data"].pop(key, None)
     return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

@@ -18,9 +18,8 @@ from gapo.errors import InputError
 from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
 from gapo.model.merge import save_merged
-from gapo.pairs.formats import load_pairs
-from gapo.pairs.noise import flip
-from gapo.pairs.pair import PairSet, PreferencePair
+from gapo.pairs.pair import PreferencePair, Prompt
+from gapo.runs.data import load_data
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, preference_arguments, recipe_hash
 from gapo.runs.resume import Standing, checkpoint_to_resume, result_to_tell, standing_of, write_start
@@ -32,7 +31,6 @@ from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
 REPLIES_SHOWN = 6
-TRAINING_PAIRS_SHOWN = 200
 NOTHING_HELD_OUT = (
     "no pairs were held out, so the accuracy is on training pairs with their labels as given; set data.eval, or "
     "data.eval_fraction to hold out a share of the prompts"
@@ -48,30 +46,6 @@ class RunResult:
     evals: dict[str, Any]
 
 
-def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
-    """Noisy training pairs, and clean evaluation pairs: given, held out by prompt, or the first training pairs."""
-    data, noise = recipe["data"], recipe["noise"]
-    strict = bool(data.get("strict"))
-    train = load_pairs(data["train"], limit=data["limit"], strict=strict)
-    if data["eval"] is not None:
-        evaluation = load_pairs(data["eval"], limit=data["eval_limit"], strict=strict)
-    elif data["eval_fraction"]:
-        train, evaluation = train.split(data["eval_fraction"], seed=recipe["train"]["seed"])
-        if not len(train) or not len(evaluation):
-            raise InputError("too few prompts to hold some out; give data.eval, or leave out data.eval_fraction")
-        evaluation = evaluation[: data["eval_limit"]] if data["eval_limit"] else evaluation
-    else:
-        evaluation = train[: data["eval_limit"] or TRAINING_PAIRS_SHOWN]
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        noisy, _ = flip(train, noise["rate"], noise["kind"], noise["seed"])
-    if not noise["rate"]:
-        noisy = train  # nothing was done to the labels, which does not make them right
-    for note in notes:
-        logger.warning("%s", note.message)
-    return noisy, evaluation
-
-
 def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
     """Run one recipe (of one objective) in its folder."""
     folder = Path(recipe["train"]["output_dir"])
@@ -79,20 +53,22 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
     if resume and (result := result_to_tell(run, recipe, say)) is not None:
         return RunResult(folder, result)
     trainer = _trainer(recipe, say)
+    if recipe["model"].get("merge") and trainer.is_fsdp_enabled:
+        raise InputError("model.merge needs whole weights, and FSDP2 shares them out; merge the saved adapters later")
     if run.start is not None:
         take_up_choices(trainer, run.start["choices"])
     say(trainer.layout.reason)
     if trainer.engine_choice is not None:
         say(str(trainer.engine_choice))
     checkpoint = checkpoint_to_resume(run, trainer, say)
-    _write_inputs(folder, recipe, command, begun=run.recipe is not None)
+    if trainer.ranks.first:
+        _write_inputs(folder, recipe, command, begun=run.recipe is not None)
     start = run.start if run.start is not None else _start(folder, trainer)
     since = time.monotonic()
     trainer.train(resume_from_checkpoint=checkpoint)
     seconds = trainer.books.earlier + time.monotonic() - since
     after, last_replies = _measured(trainer, "after")
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
-    flips = [pair.flipped for pair in trainer.train_dataset.encoded]
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
     evals = {
         "objective": trainer.objective.name,
@@ -106,7 +82,11 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "layout": trainer.layout.reason,
         "engine": str(trainer.engine_choice) if trainer.engine_choice is not None else None,
         "seed": trainer.args.seed,
-        "noise": {**recipe["noise"], "flipped": sum(map(bool, flips)), "of": len(flips)},
+        "noise": {
+            **recipe["noise"],
+            "flipped": trainer.train_dataset.flips().flipped,
+            "of": len(trainer.train_dataset),
+        },
         "replies": [
             {"prompt": pair.prompt_text, "before": old, "after": new}
             for pair, old, new in zip(_shown(trainer), start["replies"], last_replies, strict=True)
@@ -114,19 +94,27 @@ def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Sa
         "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
     trainer.save_model(str(folder / "model"))
+    if trainer.ranks.first:
+        _write_results(folder, recipe, trainer, evals, say)
+    trainer.ranks.wait()
+    return RunResult(folder, evals)
+
+
+def _write_results(folder: Path, recipe: Recipe, trainer: PreferenceTrainer, evals: dict[str, Any], say: Say) -> None:
+    """What follows the weights; the result itself last, for it says that the run is finished."""
     if recipe["model"].get("merge"):
         say("merging the adapters into the weights")
         save_merged(trainer.model, folder / "merged", trainer.encoder.tokenizer)
     (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
-    with whole_file(folder / "evals.json") as part:  # last: it says that the run is finished
+    with whole_file(folder / "evals.json") as part:
         part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    return RunResult(folder, evals)
 
 
 def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     config = config_from(recipe)
-    train, evaluation = load_data(recipe)
-    if flips := sum(map(bool, train.flipped)):
+    with config.ranks().first_first():  # large sets are read into the cache once
+        train, evaluation = load_data(recipe)
+    if flips := train.flipped.count(True):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
     set_seed(config.seed)  # adapters start at random
     policy = load_policy(**{key: value for key, value in recipe["model"].items() if key != "merge"}, say=say)
@@ -140,7 +128,9 @@ def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], 
     bar = trainer.books.progress(f"evaluation {moment}")
     precision = trainer.accelerator.autocast
     shared = trainer.layout.shared
-    report = reward_report(trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared)
+    report = reward_report(
+        trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared, trainer.ranks
+    )
     return report, trainer.replies([pair.prompt for pair in _shown(trainer)])
 
 
@@ -148,14 +138,19 @@ def _start(folder: Path, trainer: PreferenceTrainer) -> dict[str, Any]:
     """What is measured and decided before the first step, kept for a resume: the start model is gone by then."""
     before, first_replies = _measured(trainer, "before")
     start = {"before": before, "replies": first_replies, "choices": choices_of(trainer)}
-    write_start(folder, start)
+    if trainer.ranks.first:
+        write_start(folder, start)
     return start
 
 
 def _shown(trainer: PreferenceTrainer) -> list[PreferencePair]:
     """The first evaluation pairs with different prompts."""
-    first = {pair.prompt: pair for pair in reversed(trainer.eval_dataset.pairs)}
-    return list(reversed(first.values()))[:REPLIES_SHOWN]
+    first: dict[Prompt, PreferencePair] = {}
+    for pair in trainer.eval_dataset.pairs:
+        first.setdefault(pair.prompt, pair)
+        if len(first) == REPLIES_SHOWN:
+            break
+    return list(first.values())
 
 
 def _for_the_card(evals: dict[str, Any]) -> dict[str, str]:

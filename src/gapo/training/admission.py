@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from gapo.errors import InputError
 from gapo.model.load import Policy, in_fp32, load_policy, with_lora, without_dropout
 from gapo.model.refusals import NO_LOW_WEIGHTS, NO_PROMPT_LEARNING, refuse_adapter, refuse_quantized
+from gapo.pairs.token_cache import StoredTokens
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs
 
@@ -82,7 +83,9 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
 def refuse_foreign_ids(model: Any, pairs: EncodedPairs | None) -> None:
     """A tokenizer that knows more tokens than the model belongs to another model."""
     known = model.get_input_embeddings().weight.shape[0]  # of an adapted layer too
-    for pair in pairs.encoded if pairs is not None else ():
+    if pairs is None or (isinstance(pairs.encoded, StoredTokens) and pairs.encoded.largest < known):
+        return
+    for pair in pairs.encoded:
         largest = max(*pair.prompt, *pair.chosen, *pair.rejected)
         if largest >= known:
             raise InputError(

@@ -147,15 +147,16 @@ class Bookkeeping(TrainerCallback):
         """The step's columns, ids, flips and tokens, its micro-batches one after the other whoever had them."""
         columns = {key: torch.cat([part[key] for part in self._parts]).cpu() for key in self._parts[0]}
         sizes = [len(part["margin"]) for part in self._parts]
-        own = (columns, self.ids, self._flipped, self._tokens, sizes)
-        every = self._trainer.ranks.gather_objects(own)
-        if len(every) == 1:
+        ranks = self._trainer.ranks
+        if ranks.alone:
             return columns, self.ids, self._flipped, self._tokens
-        micro_batch = [k for one in every for k, size in enumerate(one[4]) for _ in range(size)]
+        every = ranks.gather_objects((columns, list(zip(self.ids, self._flipped, strict=True)), sizes, self._tokens))
+        micro_batch = [k for one in every for k, size in enumerate(one[2]) for _ in range(size)]
         order = sorted(range(len(micro_batch)), key=micro_batch.__getitem__)  # stable: ranks stay in their order
         joined = {key: torch.cat([one[0][key] for one in every])[order] for key in columns}
-        ids, flipped = ([value for one in every for value in one[k]] for k in (1, 2))
-        return joined, [ids[i] for i in order], [flipped[i] for i in order], sum(one[3] for one in every)
+        names = [name for one in every for name in one[1]]
+        ids, flipped = [names[i][0] for i in order], [names[i][1] for i in order]
+        return joined, ids, flipped, sum(one[3] for one in every)
 
     def _line(self, state: Any, columns: dict[str, Tensor], tokens: int) -> dict[str, Any]:
         now = time.monotonic()

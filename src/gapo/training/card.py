@@ -65,9 +65,8 @@ def _data(trainer: PreferenceTrainer) -> dict[str, Any]:
     train = trainer.train_dataset
     if train is None:
         return {"training pairs": "none"}
-    marks = [pair.flipped for pair in train.encoded]
-    known = [mark for mark in marks if mark is not None]
-    noise = f"{sum(known)} of {len(marks)} labels are marked as flipped" if known else "unknown"
+    flips = train.flips()
+    noise = f"{flips.flipped} of {len(train)} labels are marked as flipped" if flips.known else "unknown"
     return {"training pairs": len(train), "source": train.pairs.name if train.pairs else "", "label noise": noise}
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from gapo.anchor.engine import Engine
 from gapo.anchor.engines import Choice, choose_engine
 from gapo.errors import InputError
-from gapo.model.layout import Layout, choose_layout
+from gapo.model.layout import Layout, choose_layout, telling_pairs
 from gapo.model.load import has_dora
 from gapo.model.memory import available_memory
 from gapo.objectives import depends_on_margin_alone
@@ -27,7 +27,7 @@ logger = logging.getLogger("gapo")
 def layout_for(model: nn.Module, pad_id: int, wish: str, train: EncodedPairs | None, evaluation: Any) -> Layout:
     """One row a pair where that gives the same numbers, tried on pairs of the run."""
     sets = [train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])]
-    pairs = [pair for one in sets if one is not None for pair in one.encoded]
+    pairs = [pair for one in sets if one is not None and len(one) for pair in telling_pairs(model, one.encoded)]
     layout = choose_layout(model, pairs, pad_id, wish)
     logger.info("%s", layout.reason)
     return layout

@@ -11,9 +11,11 @@ from transformers import TrainingArguments
 
 from gapo.anchor import AnchorSettings
 from gapo.errors import InputError
-from gapo.model.ranks import launched
+from gapo.model.ranks import Ranks, joined, launched
 from gapo.model.refusals import launched_in_bf16, refuse_launch
 from gapo.objectives import Objective, get_objective
+from gapo.pairs.store import kept_in_memory
+from gapo.pairs.tokenise import process_count
 
 
 @dataclass
@@ -57,6 +59,13 @@ class PreferenceConfig(TrainingArguments):
     max_prompt_length: int | None = field(default=None, metadata={"help": "A longer prompt leaves its pair out."})
     template: str = field(default="auto", metadata={"help": "Chat template: auto, chat or none."})
     strict: bool = field(default=False, metadata={"help": "Stop at the first bad row instead of leaving it out."})
+    cache_tokens: bool | str = field(
+        default="auto",
+        metadata={"help": "Keep large sets and their token ids on disk: auto, true (small ones too), false."},
+    )
+    tokenizer_processes: int | str = field(
+        default="auto", metadata={"help": "Processes that tokenise: auto, or how many."}
+    )
     cache_reference: bool = field(default=True, metadata={"help": "Keep reference log-probs on disk, by content."})
     drift_pairs: int = field(default=16, metadata={"help": "Pairs on which the drift from the start is measured."})
     reply_prompts: int = field(default=2, metadata={"help": "Prompts answered at each evaluation to spot repetition."})
@@ -72,6 +81,8 @@ class PreferenceConfig(TrainingArguments):
         if self.bf16 or launched_in_bf16():
             self.precision = "mixed"
         self.bf16 = self.precision == "mixed"
+        kept_in_memory(self.cache_tokens)  # a wrong value is wrong before anything is read
+        process_count(self.tokenizer_processes, 1)
         if launched() > 1 and not torch.accelerator.is_available():
             self.use_cpu = True  # said, or accelerate would look for a device of each process
         super().__post_init__()
@@ -92,6 +103,15 @@ class PreferenceConfig(TrainingArguments):
     def refuse_launch(self) -> None:
         """DeepSpeed, fp16 and FSDP1: one sentence, before transformers or accelerate act on them."""
         refuse_launch(deepspeed=self.deepspeed, fp16=self.fp16, fsdp=self.fsdp, fsdp_config=self.fsdp_config)
+
+    def ranks(self) -> Ranks:
+        """The processes of the run. Asking for the device is what makes them join."""
+        _ = self.device
+        return joined()
+
+    def reading(self) -> dict[str, Any]:
+        """How pairs are read and encoded: keyword arguments of `encoded_pairs`."""
+        return {"strict": self.strict, "cache": self.cache_tokens, "processes": self.tokenizer_processes}
 
     def anchor(self) -> AnchorSettings:
         """The anchor's settings."""

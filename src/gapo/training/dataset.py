@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,18 +14,26 @@ from torch.utils.data import Dataset
 
 from gapo.errors import InputError
 from gapo.pairs.collate import collate
-from gapo.pairs.encode import EncodedPair, Encoder, encode_pairs
+from gapo.pairs.encode import EncodedPair, Encoder
 from gapo.pairs.formats import describe_bad_rows, load_pairs
 from gapo.pairs.pair import PairSet
+from gapo.pairs.token_cache import encode_set
 
 logger = logging.getLogger("gapo")
 
 
+class Flips(NamedTuple):
+    """How many labels are marked at all, and how many of them as flipped."""
+
+    known: int
+    flipped: int
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedPairs(Dataset[dict[str, Any]]):
-    """The encoded pairs and the set they come from, in the same order."""
+    """The encoded pairs and the set they come from, in the same order; either may be on disk."""
 
-    encoded: list[EncodedPair]
+    encoded: Sequence[EncodedPair]
     pairs: PairSet | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -33,22 +42,49 @@ class EncodedPairs(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {"index": index, "pair": self.encoded[index]}
 
+    def flips(self) -> Flips:
+        marks = self.pairs.flipped if self.pairs is not None else tuple(pair.flipped for pair in self.encoded)
+        return Flips(len(marks) - marks.count(None), marks.count(True))
 
-def encoded_pairs(source: Any, encoder: Encoder, *, strict: bool = False) -> EncodedPairs:
-    """Read and encode; rows that cannot be used are reported and left out, or stop the run with `strict`."""
+
+def encoded_pairs(
+    source: Any, encoder: Encoder, *, strict: bool = False, cache: str | bool = "auto", processes: str | int = "auto"
+) -> EncodedPairs:
+    """Read and encode, or open what is already in the cache.
+
+    Rows that cannot be used are reported and left out, or stop the run with `strict`.
+    """
     if isinstance(source, EncodedPairs):
         return source
-    pairs = load_pairs(source, strict=strict)
-    encoded, bad = encode_pairs(pairs, encoder)
-    if strict and bad:
-        raise InputError(f"{bad[0].source}: {bad[0].reason} ({bad[0].detail}); {len(bad)} such rows, and strict is on")
-    for line in describe_bad_rows((*pairs.bad_rows, *bad)):
+    pairs = load_pairs(source, strict=strict, cache=cache)
+    found = encode_set(pairs, encoder, cache, processes)
+    if strict and len(found.bad):
+        first = found.bad[0]
+        raise InputError(
+            f"{first.source}: {first.reason} ({first.detail}); {len(found.bad)} such rows, and strict is on"
+        )
+    for line in describe_bad_rows(chain(pairs.bad_rows, found.bad)):
         logger.warning("%s", line)
-    if not encoded:
-        reasons = "; ".join(describe_bad_rows(bad))
+    if not len(found.encoded):
+        reasons = "; ".join(describe_bad_rows(found.bad))
         raise InputError(f"{pairs.name}: no pair is left to use ({reasons})")
-    kept = {pair.id for pair in encoded}
-    return EncodedPairs(encoded, pairs.take(i for i, pair in enumerate(pairs) if pair.id in kept))
+    return EncodedPairs(found.encoded, found.pairs)
+
+
+def encoded_sets(sources: Any, encoder: Encoder, **how: Any) -> Any:
+    """Encoded pairs of one source, of several by name, or of none."""
+    if isinstance(sources, dict):
+        return {name: encoded_pairs(source, encoder, **how) for name, source in sources.items()}
+    return encoded_pairs(sources, encoder, **how) if sources is not None else None
+
+
+def prepare(source: Any, encoder: Encoder, *, cache: str | bool = "auto", processes: str | int = "auto") -> None:
+    """Put what `encoded_pairs` would read and encode into the cache, where it belongs there, and say nothing.
+
+    One of several processes does this while the others wait; then all of them open it.
+    """
+    if not isinstance(source, EncodedPairs):
+        encode_set(load_pairs(source, cache=cache), encoder, cache, processes)
 
 
 @dataclass(frozen=True)

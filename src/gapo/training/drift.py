@@ -71,7 +71,7 @@ class DriftProbe:
 
 
 def _of_batch(model: nn.Module, batch: PairBatch, top: Tensor | None) -> tuple[Tensor, Tensor]:
-    """At each response position the tokens to keep, found if not given, and their log-probs; a chunk's logits at once."""
+    """At each response position the tokens to keep, found if not given, and their log-probs."""
     head = head_of(causal_lm(model))
     hidden = last_hidden(model, batch.input_ids, batch.attention_mask)
     rows, positions = batch.response_mask[:, 1:].nonzero(as_tuple=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gapo.model.logps import PairLogps
 from gapo.model.passes import forward
-from gapo.pairs.collate import PairBatch, mismatched
+from gapo.pairs.collate import Mismatched, PairBatch
 from gapo.training.dataset import EncodedPairs
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class OtherReplies:
 
     def __init__(self, trainer: PreferenceTrainer) -> None:
         self._trainer = trainer
-        self.pairs = EncodedPairs(mismatched(trainer.train_dataset.encoded, trainer.encoder.max_length))
+        self.pairs = EncodedPairs(Mismatched(trainer.train_dataset.encoded, trainer.encoder.max_length))
         trainer.references.of(self.pairs)  # while the model is still the start model
 
     def drift(self, rows: list[Tensor]) -> Tensor:

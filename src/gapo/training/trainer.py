@@ -19,9 +19,9 @@ from gapo.model.logps import PairLogps
 from gapo.model.memory import keep_freed_memory
 from gapo.model.perturb import displaced, global_norm, without_gradients
 from gapo.model.policy import check_logps
-from gapo.model.ranks import Ranks, joined
-from gapo.model.sharding import is_shard, is_sharded
+from gapo.model.ranks import Ranks
 from gapo.model.reference import logps_of
+from gapo.model.sharding import is_shard, is_sharded
 from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch
 from gapo.pairs.encode import Encoder
@@ -29,7 +29,7 @@ from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refu
 from gapo.training.bookkeeping import Bookkeeping, StepProgress
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
-from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs
+from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs, encoded_sets
 from gapo.training.finite import bad_losses, check_gradient, check_losses, check_weights
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
@@ -76,25 +76,20 @@ class PreferenceTrainer(ResumableTrainer):
         model, tokenizer = policy.model, policy.tokenizer
         refuse_what_would_go_wrong(model, args)
         keep_freed_memory()
-        self.ranks = _joined(args)
+        self.ranks = args.ranks()
         self.ranks.first_decides(lambda: check_logps(model))  # others may not have read the weights yet
         self.objective = args.chosen_objective()
         if self.objective.anchored:
             parameters_in_scope(model, args.anchor_scope)  # a wrong scope is wrong before anything is read
         self.encoder = Encoder(tokenizer, longest(model, args), args.max_prompt_length, args.template)
-        train = encoded_pairs(train_dataset, self.encoder, strict=args.strict) if train_dataset is not None else None
-        if isinstance(eval_dataset, dict):
-            evaluation: Any = {k: encoded_pairs(v, self.encoder, strict=args.strict) for k, v in eval_dataset.items()}
-        elif eval_dataset is not None:
-            evaluation = encoded_pairs(eval_dataset, self.encoder, strict=args.strict)
-        else:
-            evaluation = None
+        with self.ranks.first_first():  # others open what the first has put into the cache
+            train = encoded_sets(train_dataset, self.encoder, **args.reading())
+            evaluation = encoded_sets(eval_dataset, self.encoder, **args.reading())
         for pairs in (train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])):
             refuse_foreign_ids(model, pairs)
         pad_id = padding_id(tokenizer, model)
-        self.layout = self.ranks.first_decides(
-            lambda: layout_for(model, pad_id, args.shared_prefix, train, evaluation)
-        )
+        wish = args.shared_prefix
+        self.layout = self.ranks.first_decides(lambda: layout_for(model, pad_id, wish, train, evaluation))
         super().__init__(
             model=model,
             args=args,
@@ -288,25 +283,18 @@ class PreferenceTrainer(ResumableTrainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         if eval_dataset is not None and not isinstance(eval_dataset, str):
-            eval_dataset = encoded_pairs(eval_dataset, self.encoder, strict=self.args.strict)
+            eval_dataset = encoded_pairs(eval_dataset, self.encoder, **self.args.reading())
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        return super().get_test_dataloader(encoded_pairs(test_dataset, self.encoder, strict=self.args.strict))
+        return super().get_test_dataloader(encoded_pairs(test_dataset, self.encoder, **self.args.reading()))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         super().log({**logs, **self.books.means_since_last_log()} if "loss" in logs else logs, start_time)
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        tokens = inputs["input_ids"].numel() if "input_ids" in inputs else 0
-        return int(6 * tokens * self._weights)
+        return int(6 * inputs["input_ids"].numel() * self._weights) if "input_ids" in inputs else 0
 
     def _maybe_log_save_evaluate(self, *args: Any, **options: Any) -> None:
         self.come_home()  # also where training stops in the middle of a step
         super()._maybe_log_save_evaluate(*args, **options)
-
-
-def _joined(args: PreferenceConfig) -> Ranks:
-    """The processes of this run. Asking for the device is what makes them join."""
-    _ = args.device
-    return joined()

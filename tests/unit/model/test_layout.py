@@ -15,8 +15,9 @@ from transformers import (
 
 import tiny
 from gapo.errors import InputError
-from gapo.model import attention
+from gapo.model import attention, layout
 from gapo.model.layout import choose_layout
+from gapo.pairs.collate import row_width
 
 LLAMA = {"dtype": torch.float32}
 
@@ -129,3 +130,20 @@ def test_nothing_is_left_behind(llama):
 
 def test_a_model_with_nothing_to_train_is_compared_too(llama):
     assert choose_layout(llama.requires_grad_(False), tiny.random_pairs(3), tiny.PAD).shared
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("limit", [384, 12])
+def test_a_few_telling_pairs_stand_for_all(llama, seed, limit, monkeypatch):
+    """Comparing on them is comparing on the whole set: the same shortest pairs and the same long one."""
+    monkeypatch.setattr(layout, "LONG", limit)
+    pairs = tiny.random_pairs(30, seed=seed)
+    by_length = sorted(pairs, key=lambda pair: row_width(pair, shared=False))
+    long = next((pair for pair in by_length if row_width(pair, shared=False) > limit), by_length[-1])
+    few = layout.telling_pairs(llama, pairs)
+    assert len(few) == 3
+    for some in (pairs, few):
+        short, longest = layout._short_and_long(llama, some)
+        assert [some[i] for i in short] == by_length[:2]
+        assert some[longest] == long
+    assert layout.telling_pairs(llama, pairs[:1]) == pairs[:1]

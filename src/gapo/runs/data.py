@@ -1,0 +1,52 @@
+"""The data section of a recipe becomes training and evaluation pairs."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+from gapo.errors import InputError
+from gapo.pairs.formats import load_pairs
+from gapo.pairs.noise import flip
+from gapo.pairs.pair import PairSet
+from gapo.runs.recipe import Recipe
+
+logger = logging.getLogger("gapo")
+TRAINING_PAIRS_SHOWN = 200
+
+
+def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
+    """Noisy training pairs, and clean evaluation pairs: given, held out by prompt, or the first training pairs."""
+    data, noise = recipe["data"], recipe["noise"]
+    how: dict[str, Any] = {"strict": bool(data.get("strict")), "cache": data.get("cache_tokens", "auto")}
+    train = load_pairs(data["train"], limit=data["limit"], **how)
+    if data["eval"] is not None:
+        evaluation = load_pairs(data["eval"], limit=data["eval_limit"], **how)
+    elif data["eval_fraction"]:
+        train, evaluation = train.split(data["eval_fraction"], seed=recipe["train"]["seed"])
+        if not len(train) or not len(evaluation):
+            raise InputError("too few prompts to hold some out; give data.eval, or leave out data.eval_fraction")
+        evaluation = evaluation[: data["eval_limit"]] if data["eval_limit"] else evaluation
+    else:
+        evaluation = train[: data["eval_limit"] or TRAINING_PAIRS_SHOWN]
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        noisy, _ = flip(train, noise["rate"], noise["kind"], noise["seed"])
+    if not noise["rate"]:
+        noisy = train  # nothing was done to the labels, which does not make them right
+    for note in notes:
+        logger.warning("%s", note.message)
+    return noisy, evaluation
+
+
+def prepare(recipe: Recipe) -> None:
+    """Read the recipe's files into the cache, where they are large enough to belong there.
+
+    One of several processes does this while the others wait; then all of them call `load_data`, which opens them. The
+    token ids follow in the same way, by `gapo.training.dataset.prepare`, once the tokenizer is there.
+    """
+    data = recipe["data"]
+    for source, limit in ((data["train"], data["limit"]), (data["eval"], data["eval_limit"])):
+        if source is not None:
+            load_pairs(source, limit=limit, cache=data.get("cache_tokens", "auto"))
