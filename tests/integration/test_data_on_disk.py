@@ -143,7 +143,7 @@ def test_the_bench_of_scale_writes_what_it_measured(tmp_path, monkeypatch):
     lines = [json.loads(line) for line in (tmp_path / "out" / "data.jsonl").read_text().splitlines()]
     assert [(line["pairs"], line["state"]) for line in lines] == [(40, "cold"), (40, "warm")]
     for line in lines:
-        assert line["seconds"] == pytest.approx(sum(line["phases"].values()), rel=1e-5)
+        assert line["seconds"] == pytest.approx(sum(line["phases"].values()), abs=1e-3)
         assert line["peak_bytes"] > line["libraries_bytes"] > 0
     table = (tmp_path / "out" / "data.md").read_text()
     assert table.count("| 40 |") == 2

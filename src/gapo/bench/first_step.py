@@ -95,7 +95,7 @@ def main(arguments: Sequence[str]) -> None:
         "peak_bytes": phases.peak["first step"],
         "libraries_bytes": phases.peak["start"],
         "worker_peak_bytes": usage[1].ru_maxrss * 1024,
-        "phases": phases.seconds,
+        "phases": {name: round(seconds, 4) for name, seconds in phases.seconds.items()},
     }
     print(json.dumps(report))
 

@@ -73,7 +73,7 @@ def scale_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 NOTES = (
-    "Synthetic pairs (`gapo.bench.synthetic`): a prompt of about 25 tokens, two replies of 30 to 60; byte-level BPE",
+    "Synthetic pairs (`gapo.bench.synthetic`): a prompt of 24 tokens and two replies of 40 in the mean; byte-level BPE",
     "with 4,096 tokens; a random model of two layers, so that what is measured is the data's way; GAPO, 32 pairs a",
     "step, 20 % of the labels flipped. `cold`: nothing in gapo's cache. `warm`: the same command again; the system's",
     "file cache is warm too. `pairs`: reading or opening the pairs. `token ids`: tokenising or opening them, and the",
