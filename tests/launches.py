@@ -30,7 +30,7 @@ def together(command: list[str], processes: int = 2) -> None:
     running = [
         subprocess.Popen(
             [sys.executable, *command],
-            env=environment(**shared, RANK=str(rank), LOCAL_RANK=str(rank), PYTHONPATH=_path()),
+            env=environment(**shared, RANK=str(rank), LOCAL_RANK=str(rank), PYTHONPATH=search_path()),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -48,6 +48,6 @@ def together(command: list[str], processes: int = 2) -> None:
             process.kill()
 
 
-def _path() -> str:
+def search_path() -> str:
     """Where this test found gapo and its helpers."""
     return os.pathsep.join(dict.fromkeys([*filter(None, sys.path), str(Path(__file__).parent)]))

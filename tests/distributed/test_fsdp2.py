@@ -29,3 +29,16 @@ def test_the_model_is_written_whole(fsdp2):
     model = AutoModelForCausalLM.from_pretrained(fsdp2.folder / "two_pass" / "model", dtype=torch.float64)
     found = torch.cat([p.detach().flatten() for p in model.parameters()])
     assert torch.equal(found, fsdp2["two_pass"]["weights"])
+
+
+def test_gathered_weights_do_not_hide_a_move(tmp_path):
+    """The gap, and the margins back home; both go wrong where a pass leaves its gathered weights behind."""
+    from pathlib import Path
+
+    import launches
+
+    launches.together([str(Path(__file__).with_name("stale.py")), str(tmp_path / "found.pt")])
+    found = torch.load(tmp_path / "found.pt")
+    for right, fresh, stale in zip(found["whole"], found["fresh"], found["stale"], strict=True):
+        assert torch.allclose(fresh, right, rtol=0, atol=1e-9)
+        assert (stale - right).abs().max() > 1e-5

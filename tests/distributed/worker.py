@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def run(name: str, kind: str, folder: Path) -> dict[str, object] | None:
     ranks = 2 if kind in ("ddp", "fsdp2") else 1
     resume = options.pop("resumed", False)
     lora = options.pop("lora", None)
+    efficient = bool(options.pop("efficient", False)) and kind == "fsdp2"
     if lora is not None:
         from peft import LoraConfig
 
@@ -39,10 +41,9 @@ def run(name: str, kind: str, folder: Path) -> dict[str, object] | None:
             "version": 2,
             "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"],
             "reshard_after_forward": True,
-            "cpu_ram_efficient_loading": options.pop("efficient", False),
+            "cpu_ram_efficient_loading": efficient,
             "state_dict_type": "SHARDED_STATE_DICT",
         }
-    options.pop("efficient", None)
     options = {
         "max_steps": 10,
         "per_device_train_batch_size": PER_RANK * 2 // ranks,
@@ -57,6 +58,9 @@ def run(name: str, kind: str, folder: Path) -> dict[str, object] | None:
     def made(steps: int):
         torch.manual_seed(0)  # adapters start at random
         model = tiny.llama(tied=tied)
+        if efficient and os.environ["RANK"] != "0":
+            for parameter in model.parameters():
+                parameter.data.zero_()  # the first rank reads the weights for all
         return trainer(folder, rows, model=model, eval_rows=text_rows(7, seed=1), **{**options, "max_steps": steps})
 
     broken_off = resume and ranks > 1

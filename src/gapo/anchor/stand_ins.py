@@ -18,7 +18,7 @@ def length_terms(policy: PairLogps) -> PerPair:
 
 
 def scaled_to_gap(values: Tensor, direction_norm: float, radius: float, ranks: Ranks = ALONE) -> Tensor:
-    """The values over their mean on all ranks, times rho * ||g||: the mean gap to first order. 0 where there is none."""
+    """The values over their mean on all ranks, times rho * ||g||: the mean gap to first order. 0 without a mean."""
     mean = ranks.mean(values)
     if not (math.isfinite(direction_norm) and math.isfinite(mean) and mean > 0):
         return torch.zeros_like(values)

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from gapo.model.load import load_policy
     from gapo.runs.data import load_data
-    from gapo.runs.recipe import preference_arguments, resolved
+    from gapo.runs.recipe import policy_arguments, preference_arguments, resolved
     from gapo.training.config import PreferenceConfig
     from gapo.training.trainer import PreferenceTrainer
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     train, evaluation = load_data(recipe)
     phases.end("pairs")
-    policy = load_policy(**recipe["model"], say=lambda _: None)
+    policy = load_policy(**policy_arguments(recipe), say=lambda _: None)
     phases.end("model")
     config = PreferenceConfig(**preference_arguments(recipe), disable_tqdm=True, save_strategy="no")
     trainer = PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)

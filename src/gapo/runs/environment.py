@@ -26,6 +26,8 @@ def environment(command: list[str], seed: int) -> dict[str, Any]:
     """Everything but where: no host, no user, no path."""
     import torch
 
+    from gapo.model.ranks import launched
+
     return {
         "command": command,
         "seed": seed,
@@ -34,6 +36,7 @@ def environment(command: list[str], seed: int) -> dict[str, Any]:
         "packages": package_versions(),
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
+        "processes": launched(),
         "device": device_name(),
         "byte_order": sys.byteorder,
     }

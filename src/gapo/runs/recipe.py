@@ -238,6 +238,11 @@ def knobs_of(recipe: Recipe, name: str, *, shared_too: bool = True) -> dict[str,
     return knobs
 
 
+def policy_arguments(recipe: Recipe) -> dict[str, Any]:
+    """The model section as keyword arguments of `load_policy`: what is done after training is none of its own."""
+    return {key: value for key, value in recipe["model"].items() if key != "merge"}
+
+
 def preference_arguments(recipe: Recipe) -> dict[str, Any]:
     """The recipe's words for PreferenceConfig."""
     objective = dict(recipe["objective"])

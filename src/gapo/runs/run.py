@@ -21,7 +21,7 @@ from gapo.model.merge import save_merged
 from gapo.pairs.pair import PreferencePair, Prompt
 from gapo.runs.data import load_data
 from gapo.runs.environment import environment
-from gapo.runs.recipe import Recipe, preference_arguments, recipe_hash
+from gapo.runs.recipe import Recipe, policy_arguments, preference_arguments, recipe_hash
 from gapo.runs.resume import Standing, checkpoint_to_resume, result_to_tell, standing_of, write_start
 from gapo.storage import whole_file
 from gapo.training.card import model_card
@@ -117,7 +117,7 @@ def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     if flips := train.flipped.count(True):
         say(f"{flips} of {len(train)} training labels are flipped ({recipe['noise']['kind']} noise)")
     set_seed(config.seed)  # adapters start at random
-    policy = load_policy(**{key: value for key, value in recipe["model"].items() if key != "merge"}, say=say)
+    policy = load_policy(**policy_arguments(recipe), say=say)
     return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
 
 

@@ -13,7 +13,6 @@ from gapo.cli.main import main
 from gapo.errors import InputError
 from gapo.model import load, refusals
 from gapo.model.refusals import refuse_launch, refuse_model_settings, refuse_quantized
-from gapo.runs import run as run_module
 from gapo.runs.recipe import read_recipe
 from runs_of_tests import text_rows, trainer
 
@@ -57,8 +56,8 @@ def nothing_is_loaded(monkeypatch):
         raise AssertionError("something was loaded")
 
     monkeypatch.setattr(load, "_loaded", reached)
-    monkeypatch.setattr(run_module, "load_pairs", reached)
-    monkeypatch.setattr("gapo.training.trainer.encoded_pairs", reached)
+    monkeypatch.setattr("gapo.runs.data.load_pairs", reached)
+    monkeypatch.setattr("gapo.training.trainer.encoded_sets", reached)
 
 
 def one_sentence(text):
