@@ -135,10 +135,12 @@ def predicted_step(
         raise InputError(f"anchor.engine {engine} keeps gradients of pairs apart, which FSDP2 sums; use two_pass")
     plan = passes_of(objective, engine, strategy=strategy, mixed=mixed, sam=sam)
     found = []
-    for one in plan:
+    for place, one in enumerate(plan):
         chunks = list(cut.chunks(one.cut))
         flops = sum((chunk_flops(sizes, chunk, cut, gradient=one.gradient) for chunk in chunks), Flops())
         entries = _traffic(sizes, one, len(chunks), cut, sharding, processes) if processes > 1 else Counter[str]()
+        if processes > 1 and sharding == "fsdp2":
+            entries["all_gather"] += _turns(plan, place, cut) * _tail(sizes, processes)
         traffic = Counter({kind: count * entry_bytes for kind, count in entries.items()})
         found.append(PredictedPass(one, flops, len(chunks), traffic))
     return PredictedStep(tuple(found), processes)
@@ -172,6 +174,23 @@ def chunk_flops(sizes: Sizes, chunk: Chunk, cut: Cut, *, gradient: bool) -> Flop
     if cut.checkpointing:
         backward += Flops(linear=2 * sizes.linear_again * tokens, attention=forward.attention)
     return forward + backward
+
+
+def _turns(plan: Sequence[Pass], place: int, cut: Cut) -> int:
+    """How often a backward follows this pass without gradient: each time FSDP2 fetches the tail ahead, for nothing.
+
+    It fetches in the order of the forwards since the last backward, and those without gradient are among them.
+    """
+    after = plan[place + 1 : place + 2]
+    if plan[place].gradient or not (after and after[0].gradient):
+        return 0
+    before = [one for one in plan[:place] if one.gradient]
+    return cut.groups if before and before[-1].cut == "group" else 1
+
+
+def _tail(sizes: Sizes, processes: int) -> int:
+    """Entries of the final norm and the head, gathered."""
+    return sum(unit.gathered(processes) for unit in sizes.of_kind("tail"))
 
 
 def _traffic(sizes: Sizes, one: Pass, chunks: int, cut: Cut, sharding: str, processes: int) -> Counter[str]:

@@ -1,0 +1,21 @@
+"""The cost model of docs/distributed.md against two processes that really run: every FLOP and every byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from costs import RUNS
+
+import launches
+
+
+@pytest.mark.parametrize("kind", list(RUNS))
+def test_a_step_of_two_processes_costs_what_was_predicted(kind, tmp_path):
+    launches.together([str(Path(__file__).with_name("costs.py")), kind, str(tmp_path)])
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"{kind}-{rank}.json").read_text())
+        assert {name: one["counted"] for name, one in found.items()} == {
+            name: one["predicted"] for name, one in found.items()
+        }
