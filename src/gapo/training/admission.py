@@ -74,6 +74,8 @@ def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None
         )
     if args.bf16_full_eval or args.fp16_full_eval:
         raise InputError("bf16_full_eval and fp16_full_eval are refused: they would cast the trained weights; use bf16")
+    if args.tf32 and args.chosen_objective().anchored:
+        raise InputError("tf32 is refused with an anchor: its products round the move away; leave tf32 unset")
     if args.train_sampling_strategy == "group_by_length":
         raise InputError("train_sampling_strategy group_by_length is not supported; leave it at random")
     if args.neftune_noise_alpha:
