@@ -25,7 +25,7 @@ START = "start.json"
 RESULT = "evals.json"
 RECIPE = "recipe.yaml"
 RECORD = ("steps.jsonl", "pairs.parquet")
-SAME_MACHINE = ("device", "threads", "system", "python")  # of environment.json
+SAME_MACHINE = ("device", "threads", "processes", "system", "python")  # of environment.json
 SAME_PACKAGES = ("gapo", "torch", "transformers", "accelerate", "peft", "numpy")
 
 
