@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from costs import RUNS
 
+PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
+
 import launches
 
 
@@ -19,3 +21,12 @@ def test_a_step_of_two_processes_costs_what_was_predicted(kind, tmp_path):
         assert {name: one["counted"] for name, one in found.items()} == {
             name: one["predicted"] for name, one in found.items()
         }
+        assert all(row(name, kind, one["counted"]) in PAGE.read_text() for name, one in found.items())
+
+
+def row(name, kind, counted):
+    """How docs/distributed.md shows it."""
+    label = "SimPO" if name == "simpo" else f"GAPO `{name}`"
+    sizes = [counted["bytes"].get(which) for which in ("all_reduce", "all_gather", "reduce_scatter")]
+    cells = [f"{size:,}" if size else "-" for size in (counted["flops"], *sizes)]
+    return f"| {label} | {kind} | {' | '.join(cells)} |"

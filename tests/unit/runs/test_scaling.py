@@ -21,7 +21,3 @@ def test_a_page_is_filled_in_place(tmp_path):
     assert text.startswith("before\n<!-- computed: paper -->\n| Mistral 7B")
     assert text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
-
-
-def test_there_is_a_place_for_what_is_measured():
-    assert "<!-- measured: two processes -->" in PAGE.read_text(encoding="utf-8")
