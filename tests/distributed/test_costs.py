@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from costs import RUNS
 
-PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
-
 import launches
+
+PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 
 
 @pytest.mark.parametrize("kind", list(RUNS))
@@ -21,7 +21,8 @@ def test_a_step_of_two_processes_costs_what_was_predicted(kind, tmp_path):
         assert {name: one["counted"] for name, one in found.items()} == {
             name: one["predicted"] for name, one in found.items()
         }
-        assert all(row(name, kind, one["counted"]) in PAGE.read_text() for name, one in found.items())
+        if rank == 0:
+            assert all(row(name, kind, one["counted"]) in PAGE.read_text() for name, one in found.items())
 
 
 def row(name, kind, counted):
