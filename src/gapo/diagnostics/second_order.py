@@ -2,7 +2,7 @@
 
 What serves training has one derivative only: the fused head, and the attention kernels of sdpa. `smooth` puts the plain
 head and sdpa's `math` kernel in their place, which have all of them; `eager` attention has them too. A float64 model
-(`double_copy`) computes in float64 throughout inside it.
+(`gapo.model.double.double_copy`) computes in float64 throughout inside it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gapo.errors import InputError
-from gapo.model.double import double_copy, kept_double
+from gapo.model.double import kept_double
 from gapo.model.head import Head, head_of, plain_head
 from gapo.model.logps import PairLogps
 from gapo.model.passes import chunks_of
@@ -27,29 +27,17 @@ from gapo.model.policy import batch_hidden, causal_lm, logps_of_hidden, pair_log
 from gapo.objectives import Objective
 from gapo.pairs.collate import PairBatch
 
-__all__ = [
-    "Hessian",
-    "double_copy",
-    "head_hessian",
-    "hessian",
-    "margin_of",
-    "mean_loss",
-    "mean_margin",
-    "smooth",
-]
-
 Vector = Float[Tensor, " entries"]
 Share = Callable[[PairLogps, Tensor], Tensor]
 """What some pairs add to a number over all pairs, given their log-probs and places in the batch."""
 Shares = Callable[[], Iterable[Tensor]]
-ONE_DERIVATIVE = ("flash", "flex", "sage", "paged")
 
 
 @contextmanager
 def smooth(model: nn.Module) -> Iterator[None]:
     """Inside, log-probs of this model have derivatives of every order."""
     kernel = str(causal_lm(model).config._attn_implementation)
-    if kernel.startswith(ONE_DERIVATIVE):
+    if "flash" in kernel or "flex" in kernel:
         raise InputError(
             f"the attention kernel {kernel} has no second derivative; load the model with attn_implementation='sdpa' "
             "or 'eager'"
@@ -76,13 +64,8 @@ def precise(model: nn.Module) -> Iterator[None]:
 
 
 def mean_margin(pairs: int) -> Share:
-    """mean_i M_i over a batch of so many pairs."""
+    """mean_i M_i over a batch of so many pairs; of `batch.take(i)`, which has one, it is M_i itself."""
     return lambda logps, _: logps.margin.sum() / pairs
-
-
-def margin_of(pair: int) -> Share:
-    """M_i of the pair at this place in the batch."""
-    return lambda logps, places: logps.margin[places == pair].sum()
 
 
 def mean_loss(objective: Objective, pairs: int, needs: Mapping[str, object] | None = None) -> Share:
@@ -123,8 +106,8 @@ class Hessian:
     """
 
     def __init__(self, shares: Shares, parameters: Sequence[Tensor], *, kept: bool = True) -> None:
-        if not parameters:
-            raise InputError("a Hessian needs at least one parameter; is the model frozen?")
+        if not parameters or not all(p.requires_grad for p in parameters):
+            raise InputError("a Hessian is taken in trained parameters; none were given, or some are frozen")
         self.parameters = tuple(parameters)
         self.size = sum(p.numel() for p in parameters)
         self.products = 0
@@ -203,6 +186,8 @@ def head_hessian(model: nn.Module, batch: PairBatch, share: Share, *, kept: bool
     A layer tied to the embeddings counts in its second role only; `hessian` on that parameter has both.
     """
     head = head_of(causal_lm(model))
+    if not head.fused:
+        raise InputError("the output layer is more than a matrix (an adapter, a hook or a shard); merge adapters first")
     own = Head(copy.deepcopy(head.layer), head.softcap, head.scale)
     with torch.no_grad(), precise(model):
         seen = [(places, chunk, batch_hidden(model, chunk)) for places, chunk in chunks_of(model, batch)]
@@ -213,5 +198,4 @@ def head_hessian(model: nn.Module, batch: PairBatch, share: Share, *, kept: bool
                 value = share(logps_of_hidden(own, hidden, chunk), places)
             yield value
 
-    parameters = [p.requires_grad_() for p in own.layer.parameters()]
-    return Hessian(shares, parameters, kept=kept)
+    return Hessian(shares, [p.requires_grad_() for p in own.layer.parameters()], kept=kept)
