@@ -39,7 +39,10 @@ def test_smooth_ends_with_an_error_inside(llama):
 
 def test_attention_without_a_second_derivative_is_refused_by_name(llama):
     llama.config._attn_implementation = "flash_attention_2"
-    with pytest.raises(InputError, match=r"flash_attention_2 has no second derivative; .*'sdpa' or 'eager'"), smooth(llama):
+    with (
+        pytest.raises(InputError, match=r"flash_attention_2 has no second derivative; .*'sdpa' or 'eager'"),
+        smooth(llama),
+    ):
         pass
 
 
