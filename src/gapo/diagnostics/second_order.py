@@ -1,8 +1,9 @@
 """Second derivatives of margins and losses: products of a Hessian with vectors, on any parameters.
 
 What serves training has one derivative only: the fused head, and the attention kernels of sdpa. `smooth` puts the plain
-head and sdpa's `math` kernel in their place, which have all of them; `eager` attention has them too. A float64 model
-(`gapo.model.double.double_copy`) computes in float64 throughout inside it.
+head and sdpa's `math` kernel in their place, which have all of them; `eager` attention has them too. Layer norms become
+plain as well, whose third derivative is wrong otherwise. A float64 model (`gapo.model.double.double_copy`) computes in
+float64 throughout inside it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +19,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import layer_norm
+from torch.overrides import TorchFunctionMode
 
 from gapo.errors import InputError
 from gapo.model.double import kept_double
@@ -46,6 +50,7 @@ def smooth(model: nn.Module) -> Iterator[None]:
         stack.enter_context(torch.enable_grad())
         stack.enter_context(plain_head())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(_PlainLayerNorm())
         stack.enter_context(precise(model))
         yield
 
@@ -58,6 +63,40 @@ def precise(model: nn.Module) -> Iterator[None]:
         return
     with kept_double():
         yield
+
+
+class _PlainLayerNorm(TorchFunctionMode):
+    """Layer norms of elementary operations: from the third derivative on, torch's own are wrong without a sign.
+
+    They take a row's mean and spread for constants there (pytorch issue 175754).
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is layer_norm or func is torch.layer_norm:
+            func = _layer_norm
+        return func(*args, **(kwargs or {}))
+
+
+def _layer_norm(
+    given: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_: object,
+) -> Tensor:
+    over = tuple(range(-len(normalized_shape), 0))
+    centred = given - given.mean(over, keepdim=True)
+    normed = centred * torch.rsqrt((centred * centred).mean(over, keepdim=True) + eps)
+    if weight is not None:
+        normed = normed * weight
+    return normed + bias if bias is not None else normed
 
 
 # ---- numbers to differentiate ----
