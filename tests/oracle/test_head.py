@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from gapo.model import head as head_module
-from gapo.model.head import Head
+from gapo.model.head import Head, plain_head
 
 POSITIONS, HIDDEN, VOCABULARY = 11, 6, 17
 KINDS = {"plain": {}, "softcap": {"softcap": 0.8}, "scale": {"scale": 1.7}, "both": {"softcap": 0.8, "scale": 0.6}}
@@ -59,7 +59,7 @@ def test_a_second_backward_through_the_graph_gives_the_same_gradient(entries, mo
 def test_the_gradient_of_the_gradient_is_refused():
     head = Head(layer())
     hidden, targets, upstream = inputs()
-    with pytest.raises(RuntimeError, match="a first derivative only; leave create_graph off"):
+    with pytest.raises(RuntimeError, match="a first derivative only; use plain_head"):
         torch.autograd.grad(head.token_logps(hidden, targets) @ upstream, hidden, create_graph=True)
 
 
@@ -145,3 +145,23 @@ def test_no_position_at_all_is_no_error():
     ours.sum().backward()
     assert ours.shape == (0,)
     assert not head.layer.weight.grad.any()
+
+
+@pytest.mark.parametrize("entries", [VOCABULARY * POSITIONS, VOCABULARY * 4])
+def test_a_plain_head_has_a_second_derivative(entries, monkeypatch):
+    """In chunks too, which are made again in backward."""
+    monkeypatch.setattr(head_module, "CHUNK_ENTRIES", entries)
+    head = Head(layer(), softcap=0.8)
+    hidden, targets, upstream = inputs()
+    leaves = [hidden, head.layer.weight]
+    products = []
+    for logps in (head.token_logps, lambda *given: plain(head, *given)):
+        with plain_head():
+            assert not head.fused
+            value = logps(hidden, targets) @ upstream
+        slopes = torch.autograd.grad(value, leaves, create_graph=True)
+        products.append(torch.autograd.grad(slopes, leaves, [slope.detach().cos() for slope in slopes]))
+    assert head.fused
+    for mine, other in zip(*products, strict=True):
+        assert other.abs().max() > 1e-3
+        torch.testing.assert_close(mine, other)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from gapo.model.kept_low import is_kept_low
 
 CHUNK_ENTRIES = 2**25  # logits held at once: 128 MB in fp32
+_plain: ContextVar[bool] = ContextVar("plain head", default=False)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Head:
         """Whether the layer is a plain matrix, whose gradient can be written down: no adapter, hook or shard."""
         layer = self.layer
         return (
-            type(layer) is nn.Linear
+            not _plain.get()
+            and type(layer) is nn.Linear
             and type(layer.weight) is nn.Parameter
             and ("forward" not in vars(layer) or is_kept_low(layer))
             and not (layer._forward_hooks or layer._forward_pre_hooks)
@@ -66,6 +71,16 @@ class Head:
     def _chunk_logps(self, hidden: Tensor, targets: Tensor) -> Tensor:
         logits = self.logits(hidden)
         return logits.gather(1, targets[:, None]).squeeze(1) - logits.logsumexp(dim=1)
+
+
+@contextmanager
+def plain_head() -> Iterator[None]:
+    """Inside, log-probs are made of autograd's own operations: slower, and with derivatives of every order."""
+    before = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(before)
 
 
 def head_of(causal_lm: nn.Module) -> Head:
@@ -133,7 +148,7 @@ class _TokenLogps(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         if torch.is_grad_enabled():  # create_graph: what follows is invisible to autograd and would count as constant
-            raise RuntimeError("the log-probs of gapo's head have a first derivative only; leave create_graph off")
+            raise RuntimeError("the log-probs of gapo's head have a first derivative only; use plain_head()")
         hidden, weight, bias, targets, normalisers = ctx.saved_tensors
         kept, ctx.kept = ctx.kept, None  # a second backward through the same graph makes the logits again
         wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]

@@ -49,9 +49,16 @@ def batch_hidden(model: nn.Module, batch: PairBatch) -> Tensor:
 
 def pair_logps(model: nn.Module, batch: PairBatch) -> PairLogps:
     """Summed log-probs of the response tokens of every pair in the batch."""
-    n = len(batch)
-    sums = as_forward(model, _response_sums)(batch)
-    tokens = batch.response_counts()
+    return _of_pairs(as_forward(model, _response_sums)(batch), batch)
+
+
+def logps_of_hidden(head: Head, hidden: Tensor, batch: PairBatch) -> PairLogps:
+    """The same from hidden states that are already there."""
+    return _of_pairs(_summed(head, hidden, batch), batch)
+
+
+def _of_pairs(sums: Float[Tensor, " responses"], batch: PairBatch) -> PairLogps:
+    n, tokens = len(batch), batch.response_counts()
     return PairLogps(sums[:n], sums[n:], tokens[:n], tokens[n:])
 
 
@@ -60,6 +67,10 @@ def _response_sums(model: nn.Module, batch: PairBatch) -> Float[Tensor, " respon
     head = head_of(causal_lm(model))
     with _sparse_embedding(model, head):
         hidden = batch_hidden(model, batch)
+    return _summed(head, hidden, batch)
+
+
+def _summed(head: Head, hidden: Tensor, batch: PairBatch) -> Float[Tensor, " responses"]:
     rows, positions, ids, owners = batch.response_tokens()
     predicting = hidden.flatten(0, 1).index_select(0, rows * hidden.shape[1] + positions)
     token_logps = head.token_logps(predicting, ids)
