@@ -42,7 +42,7 @@ def bootstrap_all(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Estimate]:
-    """The same for a statistic of several numbers. A draw on which a number has no value (NaN) does not count for it."""
+    """The same for a statistic of several numbers. A draw that gives no number (NaN) does not count."""
     values = np.asarray(statistic(*columns), dtype=np.float64)
     rng = np.random.default_rng(seed)
     pick = _rows(len(columns[0]), rng) if clusters is None else _members(clusters, rng)

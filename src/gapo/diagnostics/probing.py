@@ -28,11 +28,14 @@ from gapo.model.load import load_policy
 from gapo.model.logps import PairLogps
 from gapo.model.memory import available_memory
 from gapo.model.perturb import global_norm
-from gapo.model.reference import no_progress
 from gapo.pairs.collate import PairBatch, collate
 from gapo.pairs.encode import EncodedPair
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
+
+
+def no_progress(batches: Iterable[int]) -> Iterable[int]:
+    return batches
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ def self_shares(table: pa.Table, *, draws: int = DRAWS, seed: int = 0) -> SelfSh
 
     found = bootstrap_all(of, *columns, clusters=group, draws=draws, seed=seed)
     alone = float(np.nanmedian(column(orthogonal(table), "alignment")))
-    return SelfShare(size, table.num_rows, *found, orthogonal_alignment=alone, equal_alignment=size**-0.5)
+    pooled, median, cosine, alignment = found
+    return SelfShare(size, table.num_rows, pooled, median, cosine, alignment, alone, size**-0.5)
 
 
 def orthogonal(table: pa.Table) -> pa.Table:

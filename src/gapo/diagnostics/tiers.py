@@ -41,7 +41,7 @@ def contrast(
 ) -> Contrast:
     """How the marked pairs are weighted against the others."""
     found = bootstrap_all(_means, weight, marked, clusters=clusters, draws=draws, seed=seed)
-    return Contrast(*found, marked_pairs=int(marked.sum()), other_pairs=int((~marked).sum()))
+    return Contrast(found[0], found[1], found[2], int(marked.sum()), int((~marked).sum()))
 
 
 def tiers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gapo.errors import InputError
@@ -11,6 +11,8 @@ from gapo.pairs.files import read_path
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.judges_wheel import AGREE, DISAGREE, NAME
 from gapo.pairs.pair import BadRow, PairSet
+from gapo.pairs.store import read_pairs
+from gapo.pairs.table import Row, Table
 
 SECOND_OPINION = "claude_agrees"
 
@@ -25,7 +27,9 @@ def judged_pairs(source: str | os.PathLike[str] = NAME, *, split: str = "train",
     path = Path(source).expanduser()
     if not path.exists():
         raise InputError(f"{path} does not exist; give a file or folder of judged pairs, or {NAME!r} to fetch them")
-    pairs = load_pairs(list(_marked(path, split)), limit=limit, name=path.name)
+    table = read_path(path, split if path.is_dir() else None)
+    found = read_pairs(Table(table.label, _marked(table.rows)), limit, False)
+    pairs = PairSet(found.pairs, name=path.name, bad_rows=found.bad_rows)
     agreed(pairs)
     return pairs
 
@@ -42,12 +46,11 @@ def agreed(pairs: PairSet) -> dict[str, bool]:
     return found
 
 
-def _marked(path: Path, split: str) -> Iterator[object]:
+def _marked(rows: Iterable[Row]) -> Iterator[Row]:
     """The rows of a file, with the second opinion as their subset."""
-    for read in read_path(path, split if path.is_dir() else None).rows:
-        if isinstance(read, BadRow):
-            continue
-        row = read[1]
-        if isinstance(row, Mapping) and isinstance(row.get(SECOND_OPINION), bool):
-            row = {**row, "subset": AGREE if row[SECOND_OPINION] else DISAGREE}
-        yield row
+    for read in rows:
+        if not isinstance(read, BadRow) and isinstance(read[1], Mapping):
+            opinion = read[1].get(SECOND_OPINION)
+            if isinstance(opinion, bool):
+                read = read[0], {**read[1], "subset": AGREE if opinion else DISAGREE}
+        yield read

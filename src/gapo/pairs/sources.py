@@ -65,7 +65,8 @@ def _unknown(words: str, name: str, path: Path) -> str:
         return f"{words} does not exist; did you mean {near!r}?"
     if path.name != words:
         return f"{words} does not exist; check the path"
-    hint = did_you_mean(name, (*embedded_names(), JUDGES))
+    known = embedded_names()
+    hint = did_you_mean(name, (*known, JUDGES)) if known else "no set comes with this installation"
     return f"unknown data set {words!r}; {hint} (or give a path, or a Hugging Face id like org/name)"
 
 

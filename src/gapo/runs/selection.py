@@ -44,10 +44,9 @@ def settled(content: Any, where: str) -> dict[str, Any]:
     for key in ("from", "score"):
         if not isinstance(section[key], str) or not section[key]:
             raise InputError(f"{where}: data.select.{key} must be {_WORDS[key]}, not {section[key]!r}")
-    if section["keep"] not in ENDS:
-        raise InputError(
-            f"{where}: unknown data.select.keep {section['keep']!r}; {did_you_mean(str(section['keep']), ENDS)}"
-        )
+    keep = section["keep"]
+    if keep not in ENDS:
+        raise InputError(f"{where}: unknown data.select.keep {keep!r}; {did_you_mean(str(keep), ENDS)}")
     share, seed = section["share"], section["seed"]
     if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
         raise InputError(f"{where}: data.select.share must be a number above 0 and at most 1, not {share!r}")
