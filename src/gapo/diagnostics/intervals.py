@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,18 @@ def bootstrap_all(
     pick = _rows(len(columns[0]), rng) if clusters is None else _members(clusters, rng)
     drawn = np.array([statistic(*(column[rows] for column in columns)) for rows in (pick() for _ in range(draws))])
     return [Estimate(float(value), *_percentiles(column)) for value, column in zip(values, drawn.T, strict=True)]
+
+
+def flat(found: Any, prefix: str = "") -> dict[str, Any]:
+    """A finding as one row of plain values: an estimate is three columns, `name`, `name_low` and `name_high`."""
+    if isinstance(found, Estimate):
+        return {prefix: found.value, f"{prefix}_low": found.low, f"{prefix}_high": found.high}
+    if is_dataclass(found):
+        found = {field.name: getattr(found, field.name) for field in fields(found)}
+    if not isinstance(found, Mapping):
+        return {prefix: found}
+    parts = (flat(value, f"{prefix}_{name}" if prefix else str(name)) for name, value in found.items())
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _rows(count: int, rng: np.random.Generator) -> Callable[[], NDArray[np.int64]]:

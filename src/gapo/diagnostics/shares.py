@@ -23,6 +23,19 @@ def self_share(gap_self: Numbers, gap_others: Numbers) -> Numbers:
     return np.where(gap > 0, gap_self / np.where(gap > 0, gap, 1), np.nan)
 
 
+def gap_parts(gap_self: Numbers, gap_others: Numbers) -> tuple[float, float]:
+    """Which part of the gap's variance over pairs each term brings: cov(term, gap) / var(gap); they add up to 1.
+
+    A pair's self share is its own term over its gap, so it goes with the gap by its making; this does not.
+    """
+    centred = gap_self - gap_self.mean(), gap_others - gap_others.mean()
+    gap = centred[0] + centred[1]
+    spread = float(gap @ gap)
+    if spread == 0:
+        return float("nan"), float("nan")
+    return float(centred[0] @ gap) / spread, float(centred[1] @ gap) / spread
+
+
 def share_expected(pairs: int | NDArray[np.int64], cosine: float) -> Numbers:
     """The self share of an anchor batch of so many pairs at this mean cosine."""
     return np.asarray(1 / (1 + (np.asarray(pairs) - 1) * cosine), dtype=np.float64)
@@ -37,6 +50,7 @@ class SelfShare:
     pooled: Estimate  # sum of own parts / sum of gaps: stays meaningful where single gaps are near 0
     median: Estimate  # over pairs with a gap above 0
     cosine: Estimate  # the mean cosine that the pooled share stands for
+    variance: Estimate  # part of the gap's variance over pairs that own terms bring
     alignment: Estimate  # median
     orthogonal_alignment: float  # median, were gradients of these norms orthogonal
     equal_alignment: float  # 1/sqrt(n): orthogonal and of equal norms
@@ -51,12 +65,13 @@ def self_shares(table: pa.Table, *, draws: int = DRAWS, seed: int = 0) -> SelfSh
         share = self_share(own, others)
         pooled = float(own.sum() / (own + others).sum())
         median = float(np.median(share[np.isfinite(share)])) if np.isfinite(share).any() else float("nan")
-        return [pooled, median, (1 / pooled - 1) / max(size - 1, 1), float(np.nanmedian(alignment))]
+        cosine = (1 / pooled - 1) / max(size - 1, 1)
+        return [pooled, median, cosine, gap_parts(own, others)[0], float(np.nanmedian(alignment))]
 
     found = bootstrap_all(of, *columns, clusters=group, draws=draws, seed=seed)
     alone = float(np.nanmedian(column(orthogonal(table), "alignment")))
-    pooled, median, cosine, alignment = found
-    return SelfShare(size, table.num_rows, pooled, median, cosine, alignment, alone, size**-0.5)
+    pooled, median, cosine, variance, alignment = found
+    return SelfShare(size, table.num_rows, pooled, median, cosine, variance, alignment, alone, size**-0.5)
 
 
 def orthogonal(table: pa.Table) -> pa.Table:

@@ -80,11 +80,9 @@ def finders(
         if usable.any():
             score, marked = values[usable], as_marks(marks[usable])
             kept = None if clusters is None else clusters[usable]
-            area = (
-                auroc(score, marked)
-                if kept is None
-                else bootstrap(area_under_roc, score, marked, clusters=kept, seed=seed)
-            )
+            area = auroc(score, marked)
+            if kept is not None:
+                area = bootstrap(area_under_roc, score, marked, clusters=kept, seed=seed)
             found.append(Finder(name, area, int(usable.sum()), int(marked.sum())))
     return found
 

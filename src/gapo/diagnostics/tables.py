@@ -14,15 +14,18 @@ import pyarrow.parquet as pq
 
 from gapo.diagnostics.intervals import Numbers
 from gapo.errors import InputError
+from gapo.storage import whole_file
 
-RECORD = "pairs.parquet"
+RECORD, PROBE = "pairs.parquet", "probe.parquet"
 
 
 def read_table(path: Path) -> pa.Table:
-    """The pairs of a run folder, or of a Parquet, CSV or JSONL file."""
-    file = path / RECORD if path.is_dir() else path
+    """The pairs of a folder, as its run recorded them or else as `write_probe` left them; or of a file."""
+    file = next((path / name for name in (RECORD, PROBE) if (path / name).is_file()), path)
     try:
         return _reader(file)(file)
+    except IsADirectoryError:
+        raise InputError(f"{path} has neither {RECORD} nor {PROBE}; give a run folder or a file of pairs") from None
     except FileNotFoundError:
         raise InputError(f"{file} does not exist; give a run folder or a file of pairs") from None
     except (pa.ArrowException, OSError) as error:
@@ -30,9 +33,21 @@ def read_table(path: Path) -> pa.Table:
         raise InputError(f"{file} is not a readable table, Parquet, CSV or JSONL ({reason})") from None
 
 
+def write_probe(table: pa.Table, folder: Path) -> Path:
+    """Keep a probe where `read_table` and `data.select` find it."""
+    with whole_file(folder / PROBE) as part:
+        pq.write_table(table, part, compression="zstd")
+    return folder / PROBE
+
+
 def _reader(file: Path) -> Callable[[Path], pa.Table]:
     kind = file.name.removesuffix(".gz").rpartition(".")[2]
-    return {"csv": _read_csv, "jsonl": pa.json.read_json}.get(kind, pq.read_table)
+    return {"csv": _read_csv, "jsonl": pa.json.read_json}.get(kind, _read_parquet)
+
+
+def _read_parquet(file: Path) -> pa.Table:
+    with open(file, "rb") as opened:  # a folder is an error, not a data set of many files
+        return pq.read_table(opened)
 
 
 def _read_csv(file: Path) -> pa.Table:

@@ -22,7 +22,7 @@ from gapo.objectives import objectives
 from gapo.runs.about import about_section
 from gapo.runs.kinds import check_kind
 from gapo.runs.methods import methods_section, settle_methods, with_method
-from gapo.runs.selection import settled
+from gapo.runs.selection import identity, settled
 from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
@@ -278,4 +278,6 @@ def recipe_hash(recipe: Recipe) -> str:
     content["train"].pop("output_dir", None)
     for key in ("cache_tokens", "tokenizer_processes"):  # the pairs are the same
         content["data"].pop(key, None)
+    if content["data"].get("select"):
+        content["data"]["select"] = identity(content["data"]["select"])
     return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

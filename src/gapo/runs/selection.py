@@ -26,7 +26,7 @@ from gapo.pairs.select import ENDS, select
 logger = logging.getLogger("gapo")
 DEFAULTS: dict[str, Any] = {"from": None, "score": "gap", "keep": "lowest", "share": None, "seed": 0}
 _WORDS = {"from": "the hash or folder of a run, or a file of scores", "score": "the name of a column"}
-_HASH = re.compile(r"[0-9a-f]{16}")
+_HASH = re.compile(r"[0-9a-f]{16}(-[a-z]+)?")  # of a recipe; a study's folders may have an ending
 _NOTE = "environment.json"  # names the recipe's hash
 
 
@@ -94,11 +94,19 @@ def _found(source: str, beside: Path | None) -> Path:
     if not _HASH.fullmatch(source):
         raise InputError(f"data.select.from: {source} does not exist; give a run's hash or folder, or a file of scores")
     if beside is not None:
+        if (beside / source).is_dir():
+            return beside / source
         for note in sorted(beside.glob(f"*/{_NOTE}")):
             if _recipe_of(note) == source:
                 return note.parent
     where = f"beside {beside}" if beside is not None else "without train.output_dir"
     raise InputError(f"data.select.from: no run with the hash {source} was found {where}; run it first")
+
+
+def identity(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section as far as it identifies a run: a scoring run is its hash, wherever its folder is."""
+    name = Path(section["from"]).name
+    return {**section, "from": name if _HASH.fullmatch(name) else section["from"]}
 
 
 def _recipe_of(note: Path) -> str | None:
