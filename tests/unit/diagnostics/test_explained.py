@@ -43,7 +43,9 @@ def test_pairs_without_a_value_are_left_out(columns):
     holes[:40] = np.nan
     found = explained(weight, {"length": holes}, draws=20)
     assert found.pairs == 260
-    assert found.alone["length"].value == explained(weight[40:], {"length": length[40:]}, draws=20).alone["length"].value
+    assert (
+        found.alone["length"].value == explained(weight[40:], {"length": length[40:]}, draws=20).alone["length"].value
+    )
 
 
 def test_a_signal_that_never_changes_explains_nothing(columns):

@@ -42,7 +42,9 @@ def test_a_band_is_the_mean_over_every_way_to_break_ties(values, edges):
     assert band(np.array(values, float), low, high).sum() == pytest.approx((high - low) * n)
 
 
-@given(left=st.lists(st.integers(0, 3), min_size=5, max_size=5), right=st.lists(st.integers(0, 3), min_size=5, max_size=5))
+@given(
+    left=st.lists(st.integers(0, 3), min_size=5, max_size=5), right=st.lists(st.integers(0, 3), min_size=5, max_size=5)
+)
 def test_the_overlap_of_tops_is_its_mean_over_ties(left, right):
     shares = [
         len({*one[-2:]} & {*other[-2:]}) / 2  # the top 40 % of five
