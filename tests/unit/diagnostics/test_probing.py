@@ -73,6 +73,17 @@ def test_every_column_is_what_the_paper_says(model, pairs, gradients):
             assert row["chosen_logp"] == pytest.approx(chosen.item())
 
 
+def test_shuffled_pairs_come_back_as_they_stood(model, pairs, gradients):
+    table = probe_pairs(model, pairs, tiny.PAD, replace(FOUR, seed=5))
+    assert table["pair_id"].to_pylist() == [pair.id for pair in pairs]
+    for k, (rows, new) in enumerate(anchor_batches(len(pairs), 4, seed=5)):
+        assert list(rows) != sorted(rows)
+        for i in rows[4 - new :]:
+            row = {name: values[i] for name, values in table.to_pydict().items()}
+            assert row["group"] == k
+            assert [row[name] for name in GEOMETRY] == pytest.approx(geometry_of(gradients[i], gradients[rows], 0.05))
+
+
 @pytest.mark.parametrize("room", [1, 3])
 def test_room_for_a_few_gradients_gives_the_same(model, pairs, room):
     whole = probe_pairs(model, pairs, tiny.PAD, FOUR).to_pydict()
