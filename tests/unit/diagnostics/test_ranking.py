@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, spearmanr
 
@@ -19,7 +19,9 @@ from gapo.diagnostics.ranking import (
     top_overlap,
 )
 
-few_values = st.lists(st.integers(0, 3), min_size=4, max_size=7)
+few_values = st.lists(st.integers(0, 3), min_size=4, max_size=6)
+four_values = st.lists(st.integers(0, 3), min_size=4, max_size=4)
+slow = settings(deadline=None, max_examples=50)  # every order is tried
 
 
 def orders(values):
@@ -27,6 +29,7 @@ def orders(values):
     return [order for order in permutations(range(len(values))) if all(np.diff(np.take(values, order)) >= 0)]
 
 
+@slow
 @given(values=few_values, edges=st.tuples(st.integers(0, 10), st.integers(0, 10)).filter(lambda e: e[0] < e[1]))
 def test_a_band_is_the_mean_over_every_way_to_break_ties(values, edges):
     """Also where an edge cuts through a pair's place: that pair belongs in part."""
@@ -42,16 +45,15 @@ def test_a_band_is_the_mean_over_every_way_to_break_ties(values, edges):
     assert band(np.array(values, float), low, high).sum() == pytest.approx((high - low) * n)
 
 
-@given(
-    left=st.lists(st.integers(0, 3), min_size=5, max_size=5), right=st.lists(st.integers(0, 3), min_size=5, max_size=5)
-)
+@slow
+@given(left=four_values, right=four_values)
 def test_the_overlap_of_tops_is_its_mean_over_ties(left, right):
     shares = [
-        len({*one[-2:]} & {*other[-2:]}) / 2  # the top 40 % of five
+        len({*one[-2:]} & {*other[-2:]}) / 2  # the top half of four
         for one in orders(left)
         for other in orders(right)
     ]
-    found = top_overlap(np.array(left, float), np.array(right, float), share=0.4)
+    found = top_overlap(np.array(left, float), np.array(right, float), share=0.5)
     assert found == pytest.approx(np.mean(shares))
 
 
