@@ -134,6 +134,15 @@ class GradientBank:
                 dots += (block @ flat[columns]).cpu()
         return dots
 
+    def gram(self, pairs: slice, scope: Sequence[nn.Parameter]) -> Tensor:
+        """G_i . G_j for every two pairs, in float64."""
+        count = len(range(*pairs.indices(self._pairs)))
+        products = torch.zeros(count, count, dtype=torch.float64)
+        for k in self._places(scope):
+            for _, block in self._blocks(k, pairs):
+                products += (block @ block.T).cpu()
+        return products
+
     def weighted(self, coefficients: Tensor, ranks: Ranks = ALONE) -> list[Tensor]:
         """sum_i c_i * G_i over the pairs of all ranks, for every parameter: the step's gradient."""
         gradient = []

@@ -13,6 +13,7 @@ def names() -> None:
 
     from gapo.model.wheel import WHEEL_MODELS
     from gapo.objectives import objectives
+    from gapo.pairs.judges_wheel import NAME as JUDGES
     from gapo.pairs.noise import FLIP_RULES
     from gapo.pairs.sources import embedded_names
     from gapo.runs.recipe import recipe_names
@@ -26,7 +27,7 @@ def names() -> None:
         table.add_row(name, ", ".join(others).replace("_", " ") or "-", knobs)
     console.print(table)
     console.print(f"\nrecipes   {', '.join(recipe_names())}")
-    console.print(f"data      {', '.join(embedded_names())} (each with :train and :test)")
+    console.print(f"data      {', '.join(embedded_names())} ; fetched once: {JUDGES} (each with :train and :test)")
     console.print(f"models    lab, {', '.join(WHEEL_MODELS)}, any folder or Hub id")
     console.print(f"noise     {', '.join(FLIP_RULES)}")
     console.print(f"cache     {cache_folder()} (GAPO_CACHE moves it; delete its folders to clear it)")

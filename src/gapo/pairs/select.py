@@ -18,6 +18,8 @@ _BEST_FIRST: dict[str, Callable[[list[float], tuple[str, ...], int], list[int]]]
     "random": lambda scores, ids, seed: [int(i) for i in np.random.default_rng([seed, STREAM]).permutation(len(ids))],
 }
 
+ENDS = tuple(_BEST_FIRST)
+
 
 def select(pairs: PairSet, scores: Scores, fraction: float, keep: str = "lowest", seed: int = 0) -> PairSet:
     """The round(fraction * n) pairs with the lowest or highest scores, or as many at random, in their old order.

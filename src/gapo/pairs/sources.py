@@ -11,6 +11,8 @@ from typing import Any
 
 from gapo.errors import InputError, did_you_mean
 from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path
+from gapo.pairs.judges_wheel import NAME as JUDGES
+from gapo.pairs.judges_wheel import judges_table
 from gapo.pairs.pair import PairSet
 from gapo.pairs.rows import COLUMNS
 from gapo.pairs.table import Table, numbered, one_line, pick_split
@@ -44,6 +46,8 @@ def _open_named(words: str, split: str | None) -> tuple[str, Table]:
     name, _, named_split = words.partition(":")
     if name in embedded_names():  # before any path: a folder of the same name is written ./name
         return words, _embedded_table(name, split or named_split or "train")
+    if name == JUDGES:
+        return words, judges_table(split or named_split or "train")
     path = Path(words).expanduser()
     if path.exists() or has_known_suffix(path):
         return bare_name(path), read_path(path, split)
@@ -62,7 +66,7 @@ def _unknown(words: str, name: str, path: Path) -> str:
     if path.name != words:
         return f"{words} does not exist; check the path"
     known = embedded_names()
-    hint = did_you_mean(name, known) if known else "no set comes with this installation"
+    hint = did_you_mean(name, (*known, JUDGES)) if known else "no set comes with this installation"
     return f"unknown data set {words!r}; {hint} (or give a path, or a Hugging Face id like org/name)"
 
 

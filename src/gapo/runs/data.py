@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError
@@ -11,13 +12,17 @@ from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
 from gapo.pairs.pair import PairSet
 from gapo.runs.recipe import Recipe
+from gapo.runs.selection import selected
 
 logger = logging.getLogger("gapo")
 TRAINING_PAIRS_SHOWN = 200
 
 
 def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
-    """Noisy training pairs, and clean evaluation pairs: given, held out by prompt, or the first training pairs."""
+    """Noisy training pairs, and clean evaluation pairs: given, held out by prompt, or the first training pairs.
+
+    Noise comes before a selection, so that a flipped pair stays flipped whatever share is kept.
+    """
     data, noise = recipe["data"], recipe["noise"]
     how: dict[str, Any] = {"strict": bool(data.get("strict")), "cache": data.get("cache_tokens", "auto")}
     train = load_pairs(data["train"], limit=data["limit"], **how)
@@ -37,6 +42,9 @@ def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
         noisy = train  # nothing was done to the labels, which does not make them right
     for note in notes:
         logger.warning("%s", note.message)
+    if data.get("select"):
+        folder = recipe["train"].get("output_dir")
+        noisy = selected(noisy, data["select"], Path(folder).parent if folder else None)
     return noisy, evaluation
 
 

@@ -104,6 +104,7 @@ def dry_runs(recipe: Recipe) -> list[DryRun]:
     on = machine(about.gpu)
     model, source = _built(recipe)
     train, evaluation = _found(recipe)
+    train = _kept(train, recipe["data"].get("select"))
     train_section = {**recipe["train"], "output_dir": recipe["train"]["output_dir"] or "runs"}
     runs = runs_of({**recipe, "train": train_section})
     return [_dry_run(one, about, on, model, source, train, evaluation) for one in runs]
@@ -129,6 +130,11 @@ def _found(recipe: Recipe) -> tuple[Found, Found | None]:
         return train, None
     held = round(train.pairs * data["eval_fraction"])
     return replace(train, pairs=train.pairs - held), replace(train, pairs=min(held, data["eval_limit"] or held))
+
+
+def _kept(train: Found, selection: dict[str, Any] | None) -> Found:
+    """What a selection leaves, if every pair has a score."""
+    return replace(train, pairs=max(1, round(selection["share"] * train.pairs))) if selection else train
 
 
 def _dry_run(

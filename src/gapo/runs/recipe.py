@@ -22,13 +22,14 @@ from gapo.objectives import objectives
 from gapo.runs.about import about_section
 from gapo.runs.kinds import check_kind
 from gapo.runs.methods import methods_section, settle_methods, with_method
+from gapo.runs.selection import identity, settled
 from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
 
 _BESIDE = {"about": about_section, "methods": methods_section}  # read by people and dry runs; a run has none
 _ANCHOR = ("radius", "batches", "scope", "strategy", "engine", "bank_dtype", "direction")
-_WORDS = ("name", "train", "eval", "output_dir", "revision")
+_WORDS = ("name", "train", "eval", "output_dir", "revision", "from")
 _ENCODING = ("template", "max_length", "max_prompt_length", "strict", "cache_tokens", "tokenizer_processes")
 _FREE = {
     ("train", "output_dir"),
@@ -56,7 +57,7 @@ def recipe_names() -> list[str]:
 def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of this name or path, with `section.key=value` overrides, complete and checked.
 
-    Other training pairs keep neither the recipe's evaluation pairs nor its label noise.
+    Other training pairs keep neither the recipe's evaluation pairs nor its label noise nor its selection.
     """
     path = Path(name).expanduser()
     if path.suffix not in (".yaml", ".yml"):
@@ -69,6 +70,8 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     if "data.train" in given:  # the recipe's evaluation pairs and its noise belonged to its own pairs
         if "data.eval" not in given and isinstance(recipe.get("data"), dict):
             recipe["data"].pop("eval", None)
+        if not any(key.startswith("data.select") for key in given) and isinstance(recipe.get("data"), dict):
+            recipe["data"].pop("select", None)
         if not any(key.startswith("noise.") for key in given):
             recipe.pop("noise", None)
     for override in overrides:
@@ -146,6 +149,10 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
                 raise InputError(f"{where}: unknown key '{section}.{key}'; {did_you_mean(str(key), known)}")
             check_kind(section, str(key), value, where)
             complete[section][key] = deepcopy(value)
+    if complete["data"].get("select") is None:
+        complete["data"].pop("select", None)  # all pairs: the same run as without the key
+    else:
+        complete["data"]["select"] = settled(complete["data"]["select"], where)
     _check_objectives(complete, where)
     refuse_model_settings(**complete["model"])
     train = complete["train"]
@@ -187,7 +194,7 @@ def _known_keys(section: str) -> set[str]:
     if section == "model":
         return {*_defaults()["model"], "attn_implementation", "revision", "trust_remote_code"}
     if section == "data":
-        return {*_defaults()["data"], *_ENCODING}
+        return {*_defaults()["data"], *_ENCODING, "select"}
     if section == "objective":
         knobs = {knob for objective in objectives().values() for knob in objective.knobs}
         return {"name", "gamma_beta_ratio", *knobs, *objectives()}
@@ -271,4 +278,6 @@ def recipe_hash(recipe: Recipe) -> str:
     content["train"].pop("output_dir", None)
     for key in ("cache_tokens", "tokenizer_processes"):  # the pairs are the same
         content["data"].pop(key, None)
+    if content["data"].get("select"):
+        content["data"]["select"] = identity(content["data"]["select"])
     return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

