@@ -1,0 +1,85 @@
+"""Means over seeds with their 95 % bootstrap interval, and differences on the same seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from gapo.studies.rows import Row, Rows, grouped, number
+
+EXACT_UP_TO = 6  # values: 6^6 resamples are counted out, more are drawn
+DRAWS = 20_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds; of a single seed no interval is known."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    seeds: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval lies on one side of zero."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
+def estimate(values: Iterable[float]) -> Estimate | None:
+    """The mean and its percentile bootstrap interval: of few values all resamples, so that no random number is in it."""
+    found = np.array(list(values), dtype=np.float64)
+    if not len(found):
+        return None
+    if len(found) == 1:
+        return Estimate(float(found[0]), None, None, 1)
+    low, high = np.percentile(_resampled_means(found), (2.5, 97.5))
+    return Estimate(float(found.mean()), float(low), float(high), len(found))
+
+
+def _resampled_means(values: np.ndarray) -> np.ndarray:
+    count = len(values)
+    if count <= EXACT_UP_TO:
+        chosen = np.array(list(product(range(count), repeat=count)))
+    else:
+        chosen = np.random.default_rng(0).integers(0, count, (DRAWS, count))
+    means: np.ndarray = values[chosen].mean(axis=1)
+    return means
+
+
+def columns_of(name: str, found: Estimate | None) -> Row:
+    """The estimate as columns: the mean under its name, `_low` and `_high`."""
+    if found is None:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def summarised(rows: Iterable[Row], by: Sequence[str], values: Sequence[str]) -> Rows:
+    """One row for each group: the mean over its seeds of every value, with its interval, and the number of seeds."""
+    return [
+        {
+            **dict(zip(by, key, strict=True)),
+            **{column: cell for name in values for column, cell in columns_of(name, of_rows(group, name)).items()},
+            "seeds": len({row["seed"] for row in group}),
+        }
+        for key, group in grouped(rows, by).items()
+    ]
+
+
+def of_rows(rows: Iterable[Row], name: str) -> Estimate | None:
+    return estimate(value for row in rows if (value := number(row.get(name))) is not None)
+
+
+def paired(ours: Iterable[Row], theirs: Iterable[Row], name: str, *, ratio: bool = False) -> Estimate | None:
+    """The difference (or ratio) on the seeds that both have."""
+    left, right = _by_seed(ours, name), _by_seed(theirs, name)
+    shared = sorted(left.keys() & right.keys())
+    return estimate(left[seed] / right[seed] if ratio else left[seed] - right[seed] for seed in shared)
+
+
+def _by_seed(rows: Iterable[Row], name: str) -> dict[Any, float]:
+    return {row["seed"]: value for row in rows if (value := number(row.get(name))) is not None}
