@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gapo.runs.recipe import Recipe
 from gapo.studies.grid import Cell, Tuned, address_of, recipe_of
-from gapo.studies.rows import Rows
+from gapo.studies.rows import Row, Rows
 from gapo.studies.scale import Scale
 from gapo.studies.store import Observer, Store
 from gapo.studies.study import Study
@@ -122,7 +122,7 @@ def _of(tasks: Iterable[Task], *, timed: bool) -> list[Task]:
     return [task for task in tasks if task.timed == timed]
 
 
-def rows_of(study: Study, setting: Setting, kept: Rows = ()) -> tuple[Rows, list[str]]:  # type: ignore[assignment]
+def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[Rows, list[str]]:
     """The observed rows of a study with labels, seed and run; and the addresses for which there are none.
 
     `kept` are rows of an earlier page, for runs that are not in the store.
