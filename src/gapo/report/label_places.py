@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 
 def apart(wanted: Sequence[float], gap: float, bottom: float, top: float) -> list[float]:
@@ -35,6 +36,6 @@ def _start(group: Sequence[int], wanted: Sequence[float], gap: float) -> float:
 
 def _in_order(places: list[float], order: Sequence[int], gap: float) -> list[float]:
     """Groups that were moved away from an edge may have come too close to the next one."""
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in pairwise(order):
         places[after] = max(places[after], places[before] + gap)
     return places

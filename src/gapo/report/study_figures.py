@@ -214,9 +214,9 @@ def _name_at_right(axes: Axes, spots: Sequence[_Spot]) -> None:
 
 def _crowding(axes: Axes) -> float:
     """A narrow panel needs a larger share of its width for the same name."""
-    figure = axes.get_figure()
-    width = figure.get_size_inches()[0] / len({id(a) for a in figure.axes}) if figure is not None else WIDTH
-    return float(WIDTH / width)
+    spec = axes.get_subplotspec()
+    panels = spec.get_gridspec().ncols if spec is not None else 1
+    return 1.0 if panels == 1 else panels / 1.44
 
 
 def _format(axes: Axes, x: Column, y: Column | None) -> None:

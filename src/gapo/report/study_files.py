@@ -54,6 +54,20 @@ def read_study(folder: Path) -> tuple[Rows, About]:
     return read_rows(folder / ROWS), json.loads((folder / ABOUT).read_text(encoding="utf-8"))
 
 
+def disagreements(study: Study, folder: Path) -> list[str]:
+    """Texts of a written folder that are not what its rows give, and files that are missing."""
+    texts = texts_of(study, *read_study(folder))
+    pictures = [exhibit.name for exhibit in study.exhibits if isinstance(exhibit, exhibits.Figure)]
+    missing = [
+        f"{name}.{kind}" for name in pictures for kind in ("svg", "png") if not (folder / f"{name}.{kind}").is_file()
+    ]
+    return missing + [name for name, text in texts.items() if not _says(folder / name, text)]
+
+
+def _says(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
 def write_index(results: Path) -> Path:
     """`README.md` of all results: one line a study, with the first thing it found."""
     lines = [
@@ -71,8 +85,8 @@ def write_index(results: Path) -> Path:
     text = "\n\n".join(
         [
             "# Results",
-            "Each folder is written whole by its command: the page, the table behind each figure, and the rows of every "
-            "run. `gapo study NAME` makes one again, `gapo study all` all of them.",
+            "Each folder is written whole by its command: the page, the table behind each figure, and the rows of "
+            "every run. `gapo study NAME` makes one again, `gapo study all` all of them.",
             markdown_table(["study", "question", "first finding"], lines),
         ]
     )

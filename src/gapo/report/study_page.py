@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 from gapo.studies import exhibits
@@ -73,7 +74,8 @@ def _part(exhibit: exhibits.Exhibit, tables: Tables) -> str:
     if isinstance(exhibit, Pivot):
         return f"## {exhibit.title}\n\n{_pivot(exhibit, tables[exhibit.table])}"
     source = f"[{exhibit.table}.csv]({exhibit.table}.csv)"
-    return f"![{exhibit.title}]({exhibit.name}.svg)\n\n{exhibit.title}. Numbers: {source}; as a picture: [PNG]({exhibit.name}.png)."
+    picture = f"![{exhibit.title}]({exhibit.name}.svg)"
+    return f"{picture}\n\n{exhibit.title}. Numbers: {source}; as a picture: [PNG]({exhibit.name}.png)."
 
 
 def _sheet(sheet: Sheet, rows: Rows) -> str:
@@ -120,7 +122,7 @@ def _with_interval(value: Any, low: float | None, high: float | None, kind: str)
 
 
 def _of_kind(value: Any, kind: str) -> str:
-    if value is None or (isinstance(value, float) and value != value):
+    if value is None or (isinstance(value, float) and isnan(value)):
         return NONE
     if kind == exhibits.METHOD:
         return method_name(str(value))
@@ -145,8 +147,8 @@ def _setting(study: Study, rows: Rows, about: About) -> str:
     lines = [
         f"- Scale: {scale.words}.",
         f"- {study.differs}",
-        f"- Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, which "
-        "labels are wrong, and the replies that are sampled.",
+        f"- Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, "
+        "which labels are wrong, and the replies that are sampled.",
         f"- {_interval_note(len(seeds))}",
         f"- {_tuning_note(study, about)}",
         *_stopped(rows),
@@ -166,7 +168,8 @@ def _tuning_note(study: Study, about: About) -> str:
     tuned = sorted(about["tuned"])
     if not tuned:
         return "No method was tuned: all have the recipe's learning rate and their own default knobs."
-    return f"Learning rate and knobs as chosen in [tuning](../tuning/README.md) for {listed([method_name(m) for m in tuned])}."
+    names = listed([method_name(method) for method in tuned])
+    return f"Learning rate and knobs as chosen in [tuning](../tuning/README.md) for {names}."
 
 
 def _stopped(rows: Rows) -> list[str]:

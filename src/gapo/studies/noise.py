@@ -1,96 +1,80 @@
-"""Figure 3 and table C of the paper: accuracy on clean pairs when a share of the training labels is wrong."""
+"""The paper's robustness figure: accuracy on clean pairs when a share of the training labels is wrong."""
 
 from __future__ import annotations
 
-from gapo.studies.exhibits import METHOD, PERCENT, POINTS, WORDS, Column, Curves, Pivot, Sheet
+from gapo.studies import paper
+from gapo.studies.columns import ACCURACY, NAME, in_points
+from gapo.studies.exhibits import PERCENT, POINTS, WORDS, Column, Curves, Pivot, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.names import method_name
 from gapo.studies.outcome import outcome
 from gapo.studies.rows import Rows, Tables, first, where, with_paper
 from gapo.studies.scale import Scale
-from gapo.studies.seeds import columns_of, paired, summarised
+from gapo.studies.seeds import minus, summarised
 from gapo.studies.sentences import compared, kept_as, ranking
 from gapo.studies.study import Claim, Study
 
-RATES = (0.0, 0.1, 0.2, 0.3, 0.4)
-FEWER = (0.0, 0.2, 0.4)  # for methods that are not in the paper's table
+RATES, FEWER = paper.FLIP_RATES, (0.0, 0.2, 0.4)  # fewer for methods that are not in the paper's table
 METHODS = {"gapo": RATES, "dr_dpo": RATES, "dpo": RATES, "simpo": FEWER, "robust_dpo": FEWER}
 KINDS = {"random": "at random", "length": "by length"}
-TABLE = {
-    ("random", "gapo"): (0.668, 0.656, 0.649, 0.628, 0.598),
-    ("random", "dr_dpo"): (0.662, 0.654, 0.642, 0.627, 0.588),
-    ("random", "dpo"): (0.633, 0.623, 0.629, 0.585, 0.570),
-    ("length", "gapo"): (0.668, 0.633, 0.583, 0.566, 0.520),
-    ("length", "dr_dpo"): (0.662, 0.621, 0.492, 0.483, 0.449),
-    ("length", "dpo"): (0.633, 0.517, 0.543, 0.543, 0.520),
-}
-PAPER = {(KINDS[kind], rate, name): at[i] for (kind, name), at in TABLE.items() for i, rate in enumerate(RATES)}
 BY = ["flips", "rate", "method"]
+PAPER_GAIN = {
+    (flips, rate, other): round(paper.NOISE_ACCURACY[flips, rate, "gapo"] - figure, 3)
+    for (flips, rate, other), figure in paper.NOISE_ACCURACY.items()
+}
+REASON = (
+    "in the lab a pair's gap hardly depends on whether its label is wrong (see `mechanism`), and then GAPO cannot "
+    "trust flipped pairs less"
+)
 
 
 def grid(scale: Scale) -> list[Cell]:
     """Clean runs serve both kinds of noise: with no flips the rule does not matter."""
     return [
-        Cell(
-            method,
-            {"noise.kind": kind, "noise.rate": rate} if rate else {},
-            {"flips": KINDS[kind], "rate": rate},
-        )
-        for kind in KINDS
+        Cell(method, {"noise.kind": kind, "noise.rate": rate} if rate else {}, {"flips": flips, "rate": rate})
+        for kind, flips in KINDS.items()
         for method, rates in METHODS.items()
         for rate in rates
     ]
 
 
 def tables(rows: Rows) -> Tables:
-    accuracy = with_paper(summarised(rows, BY, ("accuracy", "likelihood_accuracy", "lc_win_rate")), BY, paper=PAPER)
-    minus = [_minus(rows, flips, rate, other) for flips in KINDS.values() for rate in RATES for other in METHODS]
-    return {"accuracy": accuracy, "gapo_minus": [row for row in minus if row is not None]}
-
-
-def _minus(rows: Rows, flips: str, rate: float, other: str) -> dict[str, object] | None:
-    here = where(rows, flips=flips, rate=rate)
-    found = paired(where(here, method="gapo"), where(here, method=other), "accuracy")
-    if other == "gapo" or found is None:
-        return None
-    paper = [PAPER.get((flips, rate, name)) for name in ("gapo", other)]
-    gain = None if paper[0] is None or paper[1] is None else round(paper[0] - paper[1], 3)
-    return {"flips": flips, "rate": rate, "method": other, **columns_of("accuracy", found), "paper": gain}
+    accuracy = summarised(rows, BY, ("accuracy", "likelihood_accuracy", "lc_win_rate"))
+    gains = minus(rows, "gapo", [method for method in METHODS if method != "gapo"], ("accuracy",), ["flips", "rate"])
+    return {
+        "accuracy": with_paper(accuracy, BY, paper=paper.NOISE_ACCURACY),
+        "gapo_minus": with_paper(gains, BY, paper=PAPER_GAIN),
+    }
 
 
 def findings(found: Tables) -> list[str]:
-    noisiest = where(found["accuracy"], rate=RATES[-1])
-    verdicts = [
-        compared(
-            "gapo",
-            other,
-            kept_as(first(found["gapo_minus"], flips=flips, rate=RATES[-1], method=other), "accuracy"),
-            f"accuracy with 40 % flipped {flips}",
-        )
-        for flips, other in (("at random", "dr_dpo"), ("by length", "dr_dpo"))
+    noisiest = where(found["accuracy"], rate=RATES[-1], flips="at random")
+    against = {flips: first(found["gapo_minus"], flips=flips, rate=0.4, method="dr_dpo") for flips in KINDS.values()}
+    return [
+        ranking(noisiest, "accuracy", "accuracy with 40 % flipped at random"),
+        *(
+            compared("gapo", "dr_dpo", kept_as(row, "accuracy"), f"accuracy with 40 % flipped {flips}")
+            for flips, row in against.items()
+        ),
     ]
-    return [ranking(where(noisiest, flips="at random"), "accuracy", "accuracy with 40 % random flips"), *verdicts]
 
 
 def claims(found: Tables) -> list[Claim]:
-    reason = (
-        "in the lab a pair's gap hardly depends on whether its label is wrong (see `mechanism`), and then GAPO "
-        "cannot trust flipped pairs less"
-    )
+    rows = [row for row in found["gapo_minus"] if row["rate"] in (0.2, 0.4) and row["paper"]]
+    words = "GAPO minus {}, {:.0f} % flipped {}"
     return [
         Claim(
-            f"GAPO minus {method_name(row['method'])}, {100 * row['rate']:.0f} % flipped {row['flips']}",
+            words.format(method_name(row["method"]), 100 * row["rate"], row["flips"]),
             kept_as(row, "accuracy"),
             row["paper"],
-            upward=row["paper"] >= 0,
-            reason=reason,
+            upward=row["paper"] > 0,
+            reason=REASON,
         )
-        for row in found["gapo_minus"]
-        if row["rate"] in (0.2, 0.4) and row["paper"] is not None
+        for row in rows
     ]
 
 
-FLIPS, RATE, NAME = Column("flips", "flipped", WORDS), Column("rate", "rate", PERCENT), Column("method", "", METHOD)
+FLIPS, RATE = Column("flips", "flipped", WORDS), Column("rate", "share of labels flipped", PERCENT)
 NOISE = Study(
     name="noise",
     title="Wrong labels, at random and by length",
@@ -101,15 +85,14 @@ NOISE = Study(
     findings=findings,
     claims=claims,
     differs="The paper trains Pythia-2.8B on Anthropic HH. Accuracy is that of each method's own reward in both. "
-    "SimPO and r-DPO are not in the paper's table. The rule `by length` flips pairs whose chosen response is the longer "
-    "one, as in the paper.",
+    "SimPO and r-DPO are not in its table. `By length` flips pairs whose chosen response is the longer one, as there.",
     exhibits=(
-        Curves("accuracy", "accuracy", "Accuracy on clean pairs", RATE, Column("accuracy", "accuracy"), NAME, FLIPS),
-        Pivot("accuracy", "Accuracy of each method", (FLIPS, RATE), NAME, Column("accuracy", "accuracy")),
+        Curves("accuracy", "accuracy", "Accuracy on clean pairs", RATE, ACCURACY, NAME, FLIPS),
+        Pivot("accuracy", "Accuracy of each method", (FLIPS, RATE), NAME, ACCURACY),
         Sheet(
             "gapo_minus",
             "GAPO minus each method, on the same seeds, in points",
-            (FLIPS, RATE, NAME, Column("accuracy", "accuracy", POINTS), Column("paper", "paper", POINTS)),
+            (FLIPS, RATE, NAME, in_points(ACCURACY), Column("paper", "paper", POINTS)),
         ),
     ),
 )

@@ -31,7 +31,7 @@ class Estimate:
 
 
 def estimate(values: Iterable[float]) -> Estimate | None:
-    """The mean and its percentile bootstrap interval: of few values all resamples, so that no random number is in it."""
+    """The mean and its percentile bootstrap interval; of few values all resamples, without any random number."""
     found = np.array(list(values), dtype=np.float64)
     if not len(found):
         return None
@@ -83,3 +83,20 @@ def paired(ours: Iterable[Row], theirs: Iterable[Row], name: str, *, ratio: bool
 
 def _by_seed(rows: Iterable[Row], name: str) -> dict[Any, float]:
     return {row["seed"]: value for row in rows if (value := number(row.get(name))) is not None}
+
+
+def minus(rows: Rows, ours: str, others: Iterable[str], values: Sequence[str], by: Sequence[str] = ()) -> Rows:
+    """One method minus each other on the same seeds, in every group; methods that share no seed are left out."""
+    return [
+        {**dict(zip(by, key, strict=True)), "method": other, **columns, "seeds": found.seeds}
+        for key, group in grouped(rows, by).items()
+        for other in others
+        for differences in [{name: paired(_of(group, ours), _of(group, other), name) for name in values}]
+        for found in [next((one for one in differences.values() if one is not None), None)]
+        if found is not None
+        for columns in [{k: v for name, one in differences.items() for k, v in columns_of(name, one).items()}]
+    ]
+
+
+def _of(rows: Rows, method: str) -> Rows:
+    return [row for row in rows if row["method"] == method]

@@ -53,12 +53,12 @@ def ranking(rows: Rows, key: str, what: str, label: str = "method") -> str:
     """The best and the worst of a table, in a sentence."""
     known = [row for row in rows if number(row.get(key)) is not None]
     if not known:
-        return f"{what.capitalize()} was not measured."
+        return f"{_capital(what)} was not measured."
     best, worst = max(known, key=lambda row: row[key]), min(known, key=lambda row: row[key])
     if best is worst:
         return f"{_name(best, label)} has {percent(best[key])} in {what}."
     return (
-        f"{what.capitalize()} is highest for {_name(best, label)} ({percent(best[key])}) "
+        f"{_capital(what)} is highest for {_name(best, label)} ({percent(best[key])}) "
         f"and lowest for {_name(worst, label)} ({percent(worst[key])})."
     )
 
@@ -80,6 +80,10 @@ def kept_as(row: Row | None, key: str) -> Estimate | None:
 def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _name(row: Row, label: str) -> str:

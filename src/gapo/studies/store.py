@@ -68,7 +68,7 @@ class StoredRun:
     def checkpoints(self) -> dict[int, Path]:
         """Models kept on the way (`train.save_strategy`), by step."""
         found = (self.folder / CHECKPOINTS).glob(f"{PREFIX}*")
-        return {step: path for step, path in sorted((int(path.name.removeprefix(PREFIX)), path) for path in found)}
+        return dict(sorted((int(path.name.removeprefix(PREFIX)), path) for path in found))
 
 
 Observer = Callable[[StoredRun], Rows]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from gapo.studies.exhibits import METHOD, PERCENT, PLAIN, WORDS, Column, Curves, Sheet
+from gapo.studies.columns import NAME
+from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Sheet
 from gapo.studies.grid import Cell
+from gapo.studies.knobs import BASE_RATES, FACTORS, KNOBS
 from gapo.studies.names import method_name
 from gapo.studies.outcome import outcome
 from gapo.studies.rows import Row, Rows, Tables, grouped
@@ -15,24 +16,6 @@ from gapo.studies.seeds import summarised
 from gapo.studies.sentences import listed, percent
 from gapo.studies.study import Study
 
-FACTORS = (0.5, 1.0, 2.0)  # times the recipe's learning rate
-BASE_RATES = {"mini": 2e-4, "smollm2": 4e-5}
-ANCHORED = ({"beta": 2.5, "gamma": 0.1}, {"beta": 10.0, "gamma": 0.5}, {"beta": 40.0, "gamma": 0.5})
-KNOBS: dict[str, tuple[dict[str, Any], ...]] = {
-    "gapo": ANCHORED,
-    "gradnorm": ANCHORED,
-    "length_only": ANCHORED,
-    "simpo": tuple({"beta": beta, "gamma_beta_ratio": 0.1} for beta in (2.5, 10.0, 40.0)),
-    "dpo": tuple({"beta": beta} for beta in (0.05, 0.1, 0.5)),
-    "dr_dpo": tuple({"beta": 0.1, "b": b} for b in (0.5, 1.0, 2.0)),
-    "robust_dpo": tuple({"beta": 0.1, "e": e} for e in (0.1, 0.2, 0.3)),
-    "ipo": tuple({"tau": tau} for tau in (0.1, 0.5, 1.0)),
-    "cpo": tuple({"beta": 0.1, "alpha": alpha} for alpha in (0.0, 0.1, 1.0)),
-    "kto": tuple({"beta": beta} for beta in (0.05, 0.1, 0.5)),
-    "orpo": tuple({"lam": lam} for lam in (0.1, 0.5, 1.0)),
-    "rdpo": tuple({"beta": 0.1, "alpha": alpha} for alpha in (0.01, 0.05, 0.2)),
-    "alpha_dpo": tuple({"beta": 2.5, "gamma": 0.25, "alpha": alpha} for alpha in (0.01, 0.05, 0.2)),
-}
 BY = ["method", "learning_rate", "knobs"]
 
 
@@ -81,8 +64,8 @@ def findings(found: Tables) -> list[str]:
     ]
 
 
-NAME, RATE = Column("method", "method", METHOD), Column("learning_rate", "learning rate", PLAIN)
-KNOB, ACCURACY = Column("knobs", "knobs", WORDS), Column("accuracy", "validation accuracy", PERCENT)
+RATE, KNOB = Column("learning_rate", "learning rate", PLAIN), Column("knobs", "knobs", WORDS)
+VALIDATION, WORST = Column("accuracy", "validation accuracy"), Column("worst", "its worst setting")
 TUNING = Study(
     name="tuning",
     title="Knobs and learning rate of every method",
@@ -94,15 +77,11 @@ TUNING = Study(
     seeds=2,
     first_seed=100,  # none of the seeds of the other studies
     differs="The paper tunes GAPO for each model and takes the baselines' knobs from SimPO's paper. Here every method "
-    "gets nine settings, tried at 20 % random flips, and is judged by the accuracy of its own reward on clean pairs whose "
-    "prompts are held out of the training pairs. All other studies use `chosen.csv`; SimPO+SAM uses SimPO's.",
+    "gets nine settings, tried at 20 % random flips, and is judged by the accuracy of its own reward on clean pairs "
+    "whose prompts are held out of the training pairs. All other studies use `chosen.csv`; SimPO+SAM uses SimPO's.",
     exhibits=(
-        Sheet(
-            "chosen",
-            "Chosen",
-            (NAME, RATE, KNOB, ACCURACY, Column("worst", "worst setting"), Column("edge", "rate at an end", WORDS)),
-        ),
-        Curves("tried", "tried", "Every setting", RATE, ACCURACY, KNOB, NAME),
-        Sheet("tried", "All that was tried", (NAME, RATE, KNOB, ACCURACY)),
+        Sheet("chosen", "Chosen", (NAME, RATE, KNOB, VALIDATION, WORST, Column("edge", "rate at an end", WORDS))),
+        Dots("chosen", "chosen", "Validation accuracy at the chosen setting", VALIDATION, NAME),
+        Sheet("tried", "All that was tried", (NAME, RATE, KNOB, VALIDATION)),
     ),
 )
