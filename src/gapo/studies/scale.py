@@ -12,12 +12,14 @@ from gapo.errors import InputError, did_you_mean
 class Scale:
     """The recipe that every run begins with, what all studies change in it, and how many seeds are usual.
 
-    `step_pairs` is the pairs of one optimiser step. `run_seconds` is what a run takes about, until one was measured.
+    `validation` is what tuning changes so that its pairs are held out of the training prompts. `step_pairs` is
+    the pairs of one optimiser step. `run_seconds` is what a run takes about, until one was measured.
     """
 
     name: str
     recipe: str
     changes: dict[str, Any] = field(hash=False)
+    validation: dict[str, Any] = field(hash=False)
     seeds: int
     step_pairs: int
     run_seconds: float
@@ -36,6 +38,7 @@ MINI = Scale(
         "anchor.engine": "bank",
         "train.per_device_train_batch_size": 32,
     },
+    validation={"data.limit": None, "data.eval": None, "data.eval_fraction": 0.5, "data.eval_limit": 800},
     seeds=5,
     step_pairs=32,
     run_seconds=15,
@@ -53,6 +56,7 @@ SMOLLM2 = Scale(
         "train.per_device_train_batch_size": 4,
         "train.gradient_accumulation_steps": 4,
     },
+    validation={"data.eval": None, "data.eval_fraction": 0.25},
     seeds=2,
     step_pairs=16,
     run_seconds=600,

@@ -20,8 +20,8 @@ BY = ["method", "learning_rate", "knobs"]
 
 
 def grid(scale: Scale) -> list[Cell]:
-    """A quarter of the training prompts is held out and keeps its true labels; of the others' labels 20 % are wrong."""
-    split = {"data.eval": None, "data.eval_fraction": 0.25, "noise.rate": 0.2}
+    """Training prompts are held out and keep their true labels; of the others' labels 20 % are wrong."""
+    split = {**scale.validation, "noise.rate": 0.2}
     return [
         Cell(
             method,
