@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from gapo.cli.main import app
 from gapo.errors import InputError
+from gapo.pairs.formats import load_pairs
 from gapo.report.study_files import disagreements, write_study
 from gapo.studies.about import about_study
 from gapo.studies.conduct import carry_out_all, gathered
@@ -52,9 +53,8 @@ def test_a_run_that_was_cut_short_is_run_again_and_a_later_one_finds_it(tmp_path
     folder = setting.store.root / gapo.address
     accuracy = setting.store.run(gapo.address).evals["after"]["accuracy"]
     (folder / "evals.json").unlink()
-    (folder / "pairs.jsonl").write_text(
-        "".join(json.dumps({"prompt": f"{i}", "chosen": "yes", "rejected": "no"}) + "\n" for i in range(4))
-    )
+    pairs = load_pairs("lab")[:4].rows()
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
     carry_out(gapo, setting.store.root)
     assert setting.store.run(gapo.address).evals["after"]["accuracy"] == accuracy
     carry_out(later, setting.store.root)

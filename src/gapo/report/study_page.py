@@ -11,15 +11,16 @@ from gapo.studies.exhibits import Column, Pivot, Sheet
 from gapo.studies.names import method_name
 from gapo.studies.rows import Row, Rows, Tables, number, where
 from gapo.studies.scale import scale_of
+from gapo.studies.seeds import ENOUGH, HELD
 from gapo.studies.sentences import NONE, listed, percent, plain, points
 from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 
 About = dict[str, Any]
 VERDICTS = {AGREES: "agrees with the paper", DISAGREES: "**disagrees with the paper**"}
 NOTE = (
-    "Intervals are 95 % percentile bootstrap intervals of the mean over seeds; differences are taken seed by seed. "
-    "Of {seeds} values such an interval is somewhat too narrow, and the seeds share the same pairs and the same start "
-    "model, so it speaks of training, not of other data."
+    "Intervals are 95 % bootstrap intervals of the mean over seeds (expanded percentiles); differences are taken seed by "
+    "seed. With {seeds} seeds such an interval holds the mean in about {held:.0f} of 100 cases{few}. Seeds share the "
+    "pairs and the start model, so intervals speak of training, not of other data."
 )
 
 
@@ -59,7 +60,7 @@ def _beside_the_paper(claims: Sequence[Claim]) -> list[str]:
 
 
 def _verdict(claim: Claim) -> str:
-    return "not measured" if claim.ours is None else VERDICTS.get(claim.verdict, "open: the interval holds zero")
+    return "not measured" if claim.ours is None else VERDICTS.get(claim.verdict, "open")
 
 
 def _ours(claim: Claim) -> str:
@@ -159,7 +160,10 @@ def _setting(study: Study, rows: Rows, about: About) -> str:
 
 
 def _interval_note(seeds: int) -> str:
-    return NOTE.format(seeds=seeds) if seeds > 1 else "One seed has no interval: nothing here is more than a try."
+    if seeds == 1:
+        return "One seed has no interval: nothing here is more than a try."
+    few = f"; with fewer than {ENOUGH} nothing is called clear" if seeds < ENOUGH else ""
+    return NOTE.format(seeds=seeds, held=100 * HELD.get(seeds, 0.93), few=few)
 
 
 def _tuning_note(study: Study, about: About) -> str:

@@ -41,7 +41,7 @@ MINI = Scale(
     validation={"data.limit": None, "data.eval": None, "data.eval_fraction": 0.5, "data.eval_limit": 800},
     seeds=5,
     step_pairs=32,
-    run_seconds=15,
+    run_seconds=10,
     words="The lab: a model of half a million weights in a world whose true quality is known; one epoch over 1,600 "
     "pairs in steps of 32, accuracy on 800 clean test pairs, win rates on 400 prompts that nothing else uses",
 )

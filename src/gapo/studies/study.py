@@ -35,10 +35,9 @@ class Claim:
     @property
     def verdict(self) -> str:
         """Open unless the interval lies on one side of zero."""
-        found = self.ours
-        if found is None or found.low is None or found.high is None or found.low <= 0 <= found.high:
+        if self.ours is None or not self.ours.clear:
             return OPEN
-        return AGREES if (found.low > 0) == self.upward else DISAGREES
+        return AGREES if (self.ours.mean > 0) == self.upward else DISAGREES
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """A verdict needs an interval on one side of zero; labels never cover each other; sentences go no further."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +58,7 @@ def test_sentences_follow_the_interval():
 def test_names_stand_apart_in_the_order_of_their_points(wanted, gap):
     places = apart(wanted, gap, 0.0, 1.0)
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    steps = [places[b] - places[a] for a, b in zip(order, order[1:], strict=False)]
+    steps = [places[b] - places[a] for a, b in itertools.pairwise(order)]
     assert all(step >= gap - 1e-9 for step in steps)
     if len(wanted) == 1:
         assert places == wanted

@@ -1,15 +1,18 @@
 """Means over seeds: the interval is that of all resamples, differences are taken seed by seed."""
 
 from itertools import product
-from statistics import mean
+from statistics import NormalDist, mean
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapo.studies.seeds import estimate, minus, paired, summarised
+from gapo.studies.seeds import HELD, estimate, minus, paired, summarised
 
+# Phi(-sqrt(n/(n-1)) * t) with Student's 12.706, 4.303 and 3.182
+TAILS = {2: NormalDist().cdf(-(2**0.5) * 12.7062047), 3: NormalDist().cdf(-(1.5**0.5) * 4.30265273)}
+TAILS[4] = NormalDist().cdf(-((4 / 3) ** 0.5) * 3.18244631)
 VALUES = st.lists(st.floats(-10, 10), min_size=2, max_size=4)
 
 
@@ -22,15 +25,30 @@ def test_the_interval_is_that_of_every_resample(values):
     found = estimate(values)
     means = sorted(mean(chosen) for chosen in product(values, repeat=len(values)))
     assert found.mean == pytest.approx(mean(values))
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, (0.025, 0.975))))
-    assert found.low <= found.mean + 1e-9 and found.high >= found.mean - 1e-9
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.quantile(means, (TAILS[len(values)], 1 - TAILS[len(values)])))
+    )
+    assert found.low <= found.mean + 1e-9
+    assert found.high >= found.mean - 1e-9
 
 
 def test_the_same_values_always_give_the_same_interval():
     values = list(np.random.default_rng(1).normal(size=12))
     assert estimate(values) == estimate(values)
-    half = 1.96 * np.std(values) / np.sqrt(12)  # the bootstrap of a mean is nearly normal at twelve
-    assert estimate(values).high - estimate(values).low == pytest.approx(2 * half, rel=0.1)
+    half = 2.201 * np.std(values, ddof=1) / np.sqrt(12)  # nearly Student's interval at twelve
+    assert estimate(values).high - estimate(values).low == pytest.approx(2 * half, rel=0.15)
+
+
+@pytest.mark.parametrize(("seeds", "held"), HELD.items())
+def test_an_interval_holds_the_mean_as_often_as_the_page_says(seeds, held):
+    rng = np.random.default_rng(3)
+    found = [estimate(rng.normal(size=seeds)) for _ in range(600)]
+    assert np.mean([one.low <= 0 <= one.high for one in found]) == pytest.approx(held, abs=0.05)
+
+
+def test_few_seeds_are_never_clear():
+    assert not estimate([0.1, 0.1, 0.1]).clear
+    assert estimate([0.1, 0.1, 0.1, 0.1]).clear
 
 
 def test_one_seed_has_no_interval_and_none_has_no_mean():
