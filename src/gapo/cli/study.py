@@ -58,6 +58,8 @@ def study(
     size = scale_of(scale)
     tuned = {} if chosen == [TUNING] else read_tuned(folder_of(TUNING, out, scale))
     setting = Setting(size, Store(runs), tuned, seeds)
+    if not tuned and chosen != [TUNING]:
+        typer.echo(f"no method is tuned in {out}: defaults are used (`gapo study tuning` chooses)", err=True)
     if plan:
         _show_plan(chosen, setting)
         return
@@ -80,8 +82,6 @@ def _show_plan(studies: Sequence[Study], setting: Setting) -> None:
         typer.echo(
             f"{name:<12} {seeds:<28} about {in_words(found.seconds):<9} of {in_words(found.whole_seconds)} in all"
         )
-    if not setting.tuned and "tuning" not in [each.name for each in studies]:
-        typer.echo("no method is tuned yet: `gapo study tuning` first, or defaults are used", err=True)
     typer.echo(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
 
 

@@ -221,10 +221,12 @@ def _crowding(axes: Axes) -> float:
 
 def _format(axes: Axes, x: Column, y: Column | None) -> None:
     for axis, column in ((axes.xaxis, x), (axes.yaxis, y)):
-        if column is not None and column.kind == exhibits.PERCENT:
+        if column is not None and column.kind in (exhibits.PERCENT, exhibits.SHARE):
             axis.set_major_formatter(PERCENT)
         elif column is not None and column.kind == exhibits.POINTS:
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:+.3g}"))
+        elif column is not None and column.kind == exhibits.SECONDS:
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s"))
 
 
 def _bounds(row: Row, key: str) -> tuple[float, float] | None:

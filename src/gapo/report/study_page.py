@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isnan
 from typing import Any
 
@@ -18,9 +18,9 @@ from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 About = dict[str, Any]
 VERDICTS = {AGREES: "agrees with the paper", DISAGREES: "**disagrees with the paper**"}
 NOTE = (
-    "Intervals are 95 % bootstrap intervals of the mean over seeds (expanded percentiles); differences are taken seed by "
-    "seed. With {seeds} seeds such an interval holds the mean in about {held:.0f} of 100 cases{few}. Seeds share the "
-    "pairs and the start model, so intervals speak of training, not of other data."
+    "Intervals are 95 % bootstrap intervals of the mean over seeds (expanded percentiles); differences are taken seed "
+    "by seed. With {seeds} seeds such an interval holds the mean in about {held:.0f} of 100 cases{few}. Seeds share "
+    "the pairs and the start model, so intervals speak of training, not of other data."
 )
 
 
@@ -129,8 +129,7 @@ def _of_kind(value: Any, kind: str) -> str:
         return method_name(str(value))
     if kind == exhibits.WORDS or isinstance(value, str):
         return str(value).replace("|", "\\|")
-    writers = {exhibits.PERCENT: percent, exhibits.POINTS: points, exhibits.RATIO: _ratio, exhibits.SECONDS: _seconds}
-    return writers.get(kind, plain)(float(value))
+    return WRITERS.get(kind, plain)(float(value))
 
 
 def _ratio(value: float | None) -> str:
@@ -139,6 +138,20 @@ def _ratio(value: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return NONE if value is None else f"{value:.1f} s"
+
+
+def _share(value: float | None) -> str:
+    """A rate that was chosen: no decimals that nobody asked for."""
+    return NONE if value is None else f"{100 * value:.3g} %"
+
+
+WRITERS: dict[str, Callable[[float | None], str]] = {
+    exhibits.PERCENT: percent,
+    exhibits.POINTS: points,
+    exhibits.RATIO: _ratio,
+    exhibits.SECONDS: _seconds,
+    exhibits.SHARE: _share,
+}
 
 
 def _setting(study: Study, rows: Rows, about: About) -> str:

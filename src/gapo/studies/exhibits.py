@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PERCENT, POINTS, PLAIN, SECONDS, RATIO, WORDS, METHOD = (
-    "percent",
-    "points",
-    "plain",
-    "seconds",
-    "ratio",
-    "words",
-    "method",
-)
+# how values are written: percentages, differences of them, chosen rates, numbers, times, ratios, words, method names
+PERCENT, POINTS, SHARE, PLAIN = "percent", "points", "share", "plain"
+SECONDS, RATIO, WORDS, METHOD = "seconds", "ratio", "words", "method"
 
 
 @dataclass(frozen=True)

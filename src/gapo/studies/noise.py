@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapo.studies import paper
 from gapo.studies.columns import ACCURACY, NAME, in_points
-from gapo.studies.exhibits import PERCENT, POINTS, WORDS, Column, Curves, Pivot, Sheet
+from gapo.studies.exhibits import POINTS, SHARE, WORDS, Column, Curves, Pivot, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.names import method_name
 from gapo.studies.outcome import outcome
@@ -74,7 +74,7 @@ def claims(found: Tables) -> list[Claim]:
     ]
 
 
-FLIPS, RATE = Column("flips", "flipped", WORDS), Column("rate", "share of labels flipped", PERCENT)
+FLIPS, RATE = Column("flips", "flipped", WORDS), Column("rate", "share of labels flipped", SHARE)
 NOISE = Study(
     name="noise",
     title="Wrong labels, at random and by length",

@@ -27,7 +27,8 @@ from gapo.studies.study import Claim
     ],
 )
 def test_a_verdict(low, high, upward, verdict):
-    assert Claim("GAPO minus SimPO", Estimate(0.01, low, high, 5), 0.03, upward).verdict == verdict
+    mean = 0.01 if low is None else (low + high) / 2
+    assert Claim("GAPO minus SimPO", Estimate(mean, low, high, 5), 0.03, upward).verdict == verdict
 
 
 def test_a_disagreement_is_said_plainly_with_its_reason():
