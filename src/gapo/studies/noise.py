@@ -75,6 +75,7 @@ def claims(found: Tables) -> list[Claim]:
 
 
 FLIPS, RATE = Column("flips", "flipped", WORDS), Column("rate", "share of labels flipped", SHARE)
+GAINS = (FLIPS, RATE, NAME, in_points(ACCURACY), Column("paper", "paper", POINTS))
 NOISE = Study(
     name="noise",
     title="Wrong labels, at random and by length",
@@ -89,10 +90,6 @@ NOISE = Study(
     exhibits=(
         Curves("accuracy", "accuracy", "Accuracy on clean pairs", RATE, ACCURACY, NAME, FLIPS),
         Pivot("accuracy", "Accuracy of each method", (FLIPS, RATE), NAME, ACCURACY),
-        Sheet(
-            "gapo_minus",
-            "GAPO minus each method, on the same seeds, in points",
-            (FLIPS, RATE, NAME, in_points(ACCURACY), Column("paper", "paper", POINTS)),
-        ),
+        Sheet("gapo_minus", "GAPO minus each method, on the same seeds, in points", GAINS),
     ),
 )
