@@ -13,7 +13,6 @@ from gapo.studies.study import Study
 SHORT = {"data.limit": 8, "data.eval_limit": 4, "train.per_device_train_batch_size": 4}
 SCALE = replace(MINI, changes={**MINI.changes, **SHORT}, seeds=1)
 START = Cell("simpo", labels={"what": "start"}, trained=False)
-NOT_RUN = {"peak_bytes": None}
 
 
 def look(run) -> list[dict]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from dataclasses import replace
 
 import pytest
@@ -13,14 +12,16 @@ from gapo.errors import InputError
 from gapo.pairs.formats import load_pairs
 from gapo.report.study_files import disagreements, write_study
 from gapo.studies.about import about_study
+from gapo.studies.catalogue import CATALOGUE
 from gapo.studies.conduct import carry_out_all, gathered
 from gapo.studies.grid import Cell
 from gapo.studies.outcome import outcome
+from gapo.studies.scale import MINI
 from gapo.studies.store import Store
 from gapo.studies.tasks import Setting, tasks_of
 from gapo.studies.train import carry_out
 from gapo.studies.workers import done_in_turn, pool
-from study_of_tests import SCALE, TINY, TRAINED_ONLY, look
+from study_of_tests import SCALE, TINY, TRAINED_ONLY
 
 
 def test_a_study_is_trained_resumed_and_drawn(tmp_path):
@@ -121,17 +122,10 @@ def test_the_command_lists_plans_and_answers(tmp_path):
 
 
 def test_the_command_draws_a_finished_study(tmp_path):
-    setting = Setting(SCALE, Store(tmp_path / "runs"), {}, 1)
-    from gapo.studies.catalogue import CATALOGUE
-    from gapo.studies.scale import MINI
-
-    noise = CATALOGUE["noise"]
-    for number, task in enumerate(tasks_of([noise], replace(setting, scale=MINI))):
+    setting, noise = Setting(MINI, Store(tmp_path / "runs"), {}, 1), CATALOGUE["noise"]
+    for number, task in enumerate(tasks_of([noise], setting)):
         setting.store.keep(task.address, noise.observe, [{"accuracy": 0.5 + number / 1000}])
-    began = time.monotonic()
     done = invoke("noise", "--from-runs", "--seeds", 1, "--runs", tmp_path / "runs", "--out", tmp_path / "results")
     assert done.exit_code == 0, done.output
-    assert time.monotonic() - began < 60
     assert disagreements(noise, tmp_path / "results" / "noise") == []
     assert "noise/README.md" in (tmp_path / "results" / "README.md").read_text()
-    assert look is TINY.observe

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gapo.studies.names import method_name
 from gapo.studies.rows import Row, Rows, first, number
-from gapo.studies.seeds import Estimate
+from gapo.studies.seeds import ENOUGH, Estimate
 
 MINUS = "\u2212"
 NONE = "\u2013"
@@ -44,6 +44,8 @@ def compared(ours: str, theirs: str, found: Estimate | None, what: str) -> str:
     if found is None:
         return f"{one} and {other} were not measured on the same seeds."
     difference = f"{points(found.mean)} points, {interval(found)}"
+    if found.seeds < ENOUGH:
+        return f"{one} minus {other} in {what}: {difference}; {found.seeds} of at least {ENOUGH} seeds, too few to say."
     if not found.clear:
         return f"{one} and {other} cannot be told apart in {what} ({difference})."
     return f"{one} is {'above' if found.mean > 0 else 'below'} {other} in {what} ({difference})."

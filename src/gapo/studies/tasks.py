@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gapo.runs.recipe import Recipe
 from gapo.studies.grid import Cell, Tuned, address_of, recipe_of
@@ -143,7 +142,3 @@ def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[R
         else:
             missing.append(asked.address)
     return rows, missing
-
-
-def store_in(folder: Path) -> Store:
-    return Store(Path(folder))

@@ -1,5 +1,6 @@
 """What is left to do, in which order, how long it takes, and how many at once."""
 
+import importlib.util
 import json
 from dataclasses import replace
 
@@ -60,11 +61,18 @@ def test_two_studies_look_at_one_run(setting):
     assert len(tasks_of([TINY, other], setting)) == len(tasks_of([TINY], setting))
 
 
-def test_an_observer_that_is_changed_asks_again():
-    before = observer_name(look)
-    assert before.startswith("study_of_tests.look-")
-    assert observer_name(look) == before
-    assert observer_name(gathered) != before
+def test_an_observer_that_is_changed_asks_again(tmp_path, setting):
+    names = []
+    for version, body in enumerate(("return []", "return []", "return [{}]")):
+        (tmp_path / f"v{version}").mkdir()
+        path = tmp_path / f"v{version}" / "seen.py"
+        path.write_text(f"def seen(run):\n    {body}\n")
+        spec = importlib.util.spec_from_file_location("seen", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        names.append(observer_name(module.seen))
+    assert names[0] == names[1] != names[2]
+    assert names[0].startswith("seen.seen-")
 
 
 def test_a_run_waits_for_the_one_it_comes_after(setting):
