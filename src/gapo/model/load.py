@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gapo.errors import InputError
 from gapo.model.refusals import refuse_adapter, refuse_model_settings, refuse_quantized
 from gapo.model.wheel import WHEEL_MODELS, Say, model_from_wheel
+from gapo.pairs.hub import hub_as_it_is
 from gapo.storage import embedded
 
 if TYPE_CHECKING:
@@ -87,9 +89,10 @@ def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> An
     from transformers import AutoTokenizer
 
     try:
-        if what == "tokenizer":
-            return AutoTokenizer.from_pretrained(source, **options)
-        return _model(source, **options)
+        with nullcontext() if Path(source).is_dir() else hub_as_it_is():
+            if what == "tokenizer":
+                return AutoTokenizer.from_pretrained(source, **options)
+            return _model(source, **options)
     except InputError:
         raise
     except Exception as error:  # a dozen libraries may speak here; the user needs one sentence

@@ -11,6 +11,7 @@ from typing import Any
 
 from gapo.errors import InputError, did_you_mean
 from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path
+from gapo.pairs.hub import hub_as_it_is
 from gapo.pairs.judges_wheel import NAME as JUDGES
 from gapo.pairs.judges_wheel import judges_table
 from gapo.pairs.pair import PairSet
@@ -85,7 +86,8 @@ def _hub_table(name: str, split: str, near: str | None) -> Table:
     import datasets  # here, because it takes a second and most sources do not need it
 
     try:
-        return _memory_table(name, datasets.load_dataset(name, split=split))
+        with hub_as_it_is():
+            return _memory_table(name, datasets.load_dataset(name, split=split))
     except Exception as error:  # the Hub, its cache and its builders fail in many ways; to the reader they are one
         way_out = (
             f"did you mean {near!r}?" if near else "check name, split and network, or give a path to your own file"
