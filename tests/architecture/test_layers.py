@@ -17,6 +17,7 @@ LAYERS = [
     "evaluate",
     "lab",
     "runs",
+    "studies",
     "report",
     "bench",
     "cli",

@@ -13,6 +13,7 @@ from gapo.cli.flip import flip
 from gapo.cli.launch import let_the_first_rank_speak
 from gapo.cli.names import names
 from gapo.cli.report import report
+from gapo.cli.study import study
 from gapo.cli.train import train
 from gapo.errors import InputError, TrainingStopped
 
@@ -28,6 +29,7 @@ app.command()(train)
 app.command()(flip)
 app.command()(report)
 app.command()(bench)
+app.command()(study)
 app.command("list")(names)
 app.command()(doctor)
 

@@ -1,0 +1,142 @@
+"""`gapo study`: an exhibit of the paper, made again: its runs, its tables, its page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gapo.studies.conduct import Ended
+    from gapo.studies.study import Study
+    from gapo.studies.tasks import Setting
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study, tuning, or all; list shows them.")] = "list",
+    scale: Annotated[str, typer.Option(help="mini (the lab) or smollm2 (a real language model).")] = "mini",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every run; else the usual number.")] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what would be trained and how long it takes; leave.")
+    ] = False,
+    from_runs: Annotated[bool, typer.Option("--from-runs", help="Draw from what is there; train nothing.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    runs: Annotated[Path, typer.Option(help="Folder of the runs, shared by all studies.")] = Path("runs", "studies"),
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; else what is faster, tried once.")] = None,
+) -> None:
+    """Train the runs of a study that are not there yet, measure them, and write its page to results/NAME.
+
+    An interrupted study goes on where it stopped; a finished one is only drawn again. `gapo study tuning` chooses
+    learning rate and knobs of every method on a validation split; all other studies use what it chose.
+
+    Examples:
+
+      gapo study list
+
+      gapo study noise --plan
+
+      gapo study all --scale mini
+    """
+    from gapo.studies.catalogue import BY_NAME, studies_named
+    from gapo.studies.scale import scale_of
+    from gapo.studies.store import Store
+    from gapo.studies.tasks import Setting
+    from gapo.studies.tuned import read_tuned
+
+    if name == "list":
+        for each in BY_NAME.values():
+            typer.echo(f"{each.name:<12} {each.question}")
+        return
+    from gapo.report.study_files import folder_of
+    from gapo.studies.tuning import TUNING
+
+    chosen = studies_named(name)
+    size = scale_of(scale)
+    tuned = {} if chosen == [TUNING] else read_tuned(folder_of(TUNING, out, scale))
+    setting = Setting(size, Store(runs), tuned, seeds)
+    if not tuned and chosen != [TUNING]:
+        typer.echo(f"no method is tuned in {out}: defaults are used (`gapo study tuning` chooses)", err=True)
+    if plan:
+        _show_plan(chosen, setting)
+        return
+    if not from_runs:
+        _train(chosen, setting, jobs)
+    for each in chosen:
+        typer.echo(_write(each, setting, out, from_runs))
+
+
+def _show_plan(studies: Sequence[Study], setting: Setting) -> None:
+    """A line a study, and their sum: runs that studies share count once there."""
+    from gapo.studies.conduct import plan
+    from gapo.studies.times import in_words
+
+    parts = [(each.name, plan([each], setting)) for each in studies]
+    if len(studies) > 1:
+        parts.append(("all", plan(studies, setting)))
+    for name, found in parts:
+        seeds = f"{found.runs} runs, {found.left} to train"
+        typer.echo(
+            f"{name:<12} {seeds:<28} about {in_words(found.seconds):<9} of {in_words(found.whole_seconds)} in all"
+        )
+    typer.echo(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
+
+
+def _train(studies: Sequence[Study], setting: Setting, jobs: int | None) -> None:
+    from gapo.studies.conduct import carry_out_all, plan
+
+    left = plan(studies, setting).left
+    if not left:
+        return
+    try:
+        with _progress(left) as tell:
+            carry_out_all(studies, setting, tell, jobs)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"\ngapo: interrupted; finished runs are in {setting.store.root}, the same command goes on", err=True
+        )
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar over runs on a terminal, a line a run elsewhere; both say how long it will take."""
+    from gapo.studies.times import in_words
+
+    def line(ended: Ended) -> None:
+        done = total - ended.left
+        text = f"[{done}/{total}] {ended.task.words}: {ended.seconds:.0f} s, about {in_words(ended.seconds_left)} left"
+        typer.echo(text, err=True)
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.fields[left]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        whole = bar.add_task("starting", total=total, left="")
+
+        def advance(ended: Ended) -> None:
+            left = f"about {in_words(ended.seconds_left)} left"
+            bar.update(whole, advance=1, description=ended.task.words, left=left)
+
+        yield advance
+
+
+def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> str:
+    from gapo.report.study_files import ROWS, folder_of, write_index, write_study
+    from gapo.studies.about import about_study
+    from gapo.studies.conduct import gathered
+    from gapo.studies.rows import read_rows
+
+    folder = folder_of(study, out, setting.scale.name)
+    kept = read_rows(folder / ROWS) if from_runs else []
+    rows = gathered(study, setting, kept)
+    page = write_study(study, rows, about_study(study, setting), folder)
+    write_index(out)
+    return f"{study.name}: {page}"

@@ -1,0 +1,1 @@
+"""One file for each exhibit of the paper: a question, its runs, a measure, its exhibits."""

@@ -1,0 +1,23 @@
+"""Every study by name."""
+
+from __future__ import annotations
+
+from gapo.errors import InputError, did_you_mean
+from gapo.studies.ablations import ABLATIONS
+from gapo.studies.alignment import ALIGNMENT
+from gapo.studies.efficiency import EFFICIENCY
+from gapo.studies.noise import NOISE
+from gapo.studies.study import Study
+from gapo.studies.tuning import TUNING
+
+ALL = "all"  # of them but tuning, whose choices the others use
+CATALOGUE = {study.name: study for study in (ALIGNMENT, NOISE, ABLATIONS, EFFICIENCY)}
+BY_NAME = {**CATALOGUE, TUNING.name: TUNING}
+
+
+def studies_named(name: str) -> list[Study]:
+    if name == ALL:
+        return list(CATALOGUE.values())
+    if name not in BY_NAME:
+        raise InputError(f"there is no study {name!r}; {did_you_mean(name, [*BY_NAME, ALL])}")
+    return [BY_NAME[name]]

@@ -1,0 +1,80 @@
+"""Plan studies, carry them out, and gather what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gapo.errors import InputError
+from gapo.studies.rows import Rows
+from gapo.studies.side_by_side import processes_for
+from gapo.studies.study import Study
+from gapo.studies.tasks import Setting, Task, rows_of, tasks_of, to_do, waves
+from gapo.studies.times import FILE, Times
+from gapo.studies.workers import done_in_turn
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study (or several) would train, and how long that takes about."""
+
+    runs: int
+    left: int
+    seconds: float
+    whole_seconds: float
+    side_by_side: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A task that was just carried out, and what is left."""
+
+    task: Task
+    seconds: float
+    left: int
+    seconds_left: float
+
+
+Tell = Callable[[Ended], None]
+
+
+def plan(studies: Sequence[Study], setting: Setting) -> Plan:
+    """Runs that are shared between the studies count once."""
+    tasks = tasks_of(studies, setting)
+    left = to_do(tasks, setting.store)
+    times = Times(setting.store.root / FILE)
+    processes = processes_for(len(tasks), setting.scale, setting.store.root, try_it=False)
+    total = times.total(left, setting.scale, processes), times.total(tasks, setting.scale, processes)
+    return Plan(len(tasks), len(left), *total, processes)
+
+
+def carry_out_all(
+    studies: Sequence[Study], setting: Setting, tell: Tell, side_by_side: int | None = None
+) -> tuple[int, int]:
+    """Do what is left to do; how many tasks that was, and how many went side by side. What is done stays done."""
+    left = to_do(tasks_of(studies, setting), setting.store)
+    shared = [task for task in left if not task.timed]
+    processes = side_by_side or processes_for(len(shared), setting.scale, setting.store.root)
+    times = Times(setting.store.root / FILE)
+    expected = {task.address: s for task, s in zip(left, times.expected(left, setting.scale), strict=True)}
+    weight = {task.address: expected[task.address] / (1 if task.timed else processes) for task in left}
+    ahead, done, spent = sum(weight.values()), 0, 0.0
+    for wave in waves(left):
+        for task, seconds in done_in_turn(wave, setting.store.root, processes):
+            times.keep(task, seconds, setting.scale, 1 if task.timed else processes)
+            done, spent = done + 1, spent + seconds / (1 if task.timed else processes)
+            past = sum(weight.values()) - ahead + weight[task.address]
+            ahead -= weight[task.address]
+            tell(Ended(task, seconds, len(left) - done, ahead * spent / past if past else 0.0))
+    return len(left), processes
+
+
+def gathered(study: Study, setting: Setting, kept: Rows) -> Rows:
+    """The rows of a finished study; a sentence where runs are missing."""
+    rows, missing = rows_of(study, setting, kept)
+    if missing:
+        raise InputError(
+            f"{study.name}: {len(set(missing))} of its runs are not in {setting.store.root}; "
+            f"run `gapo study {study.name}` without --from-runs to train them"
+        )
+    return rows

@@ -1,0 +1,79 @@
+"""The runs of a study: cells, each a change of the scale's recipe, times seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gapo.runs.recipe import Recipe, read_recipe, recipe_hash, runs_of
+from gapo.studies.scale import Scale
+
+AFTER = "{after}"  # in a change: the folder of the run that this one comes after
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What tuning chose for a method."""
+
+    learning_rate: float
+    knobs: Mapping[str, Any] = field(hash=False)
+
+
+Tuned = Mapping[str, Choice]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a grid: its method, what it changes in the recipe, and the labels of its rows.
+
+    `timed`: alone on the machine with all its threads, in a process of its own. `trained`: False for what is measured
+    without a run (the start model, for instance). `after`: a run that must be there, with what was observed of it,
+    before this one starts; "{after}" in a change becomes its folder, so that its hash is part of this run's.
+    """
+
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    labels: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    timed: bool = False
+    trained: bool = True
+    after: Cell | None = None
+
+    @property
+    def words(self) -> str:
+        """How the progress bar calls it."""
+        return " ".join(str(value) for value in {"method": self.method, **self.labels}.values())
+
+
+def recipe_of(cell: Cell, scale: Scale, seed: int, tuned: Tuned, after: str | None = None) -> Recipe:
+    """The complete recipe of a cell at a seed: the scale's, then the tuned knobs of its method, then its changes.
+
+    The seed sets the order of the pairs, which labels are wrong, and the replies that are sampled.
+    """
+    choice = tuned.get(cell.method)
+    chosen = {} if choice is None else {"train.learning_rate": choice.learning_rate}
+    if choice is not None:
+        chosen |= {f"objective.{knob}": value for knob, value in choice.knobs.items()}
+    changes = {
+        **scale.changes,
+        "objective.name": cell.method,
+        "train.seed": seed,
+        "noise.seed": seed,
+        **chosen,
+        **{key: _placed(value, after) for key, value in cell.changes.items()},
+    }
+    return runs_of(read_recipe(scale.recipe, [f"{key}={_text(value)}" for key, value in changes.items()]))[0]
+
+
+def address_of(recipe: Recipe, cell: Cell) -> str:
+    """Where a run is kept: the hash of its recipe; timed runs and models without a run have places of their own."""
+    return recipe_hash(recipe) + ("-timed" if cell.timed else "" if cell.trained else "-start")
+
+
+def _placed(value: Any, after: str | None) -> Any:
+    return value.replace(AFTER, after) if isinstance(value, str) and after is not None else value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

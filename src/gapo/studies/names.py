@@ -1,0 +1,24 @@
+"""How methods are written on pages and in figures."""
+
+METHOD_NAMES = {
+    "gapo": "GAPO",
+    "simpo": "SimPO",
+    "dpo": "DPO",
+    "ipo": "IPO",
+    "kto": "KTO",
+    "cpo": "CPO",
+    "orpo": "ORPO",
+    "rdpo": "R-DPO",
+    "alpha_dpo": "α-DPO",
+    "robust_dpo": "r-DPO",
+    "cdpo": "cDPO",
+    "dr_dpo": "Dr.DPO",
+    "gradnorm": "GradNorm-Reweight",
+    "length_only": "length only",
+    "simpo_sam": "SimPO+SAM",
+    "start": "start model",
+}
+
+
+def method_name(name: str) -> str:
+    return METHOD_NAMES.get(name, name)

@@ -1,0 +1,149 @@
+"""What studies ask for, without repetition: a task for each different run, with everything that will look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gapo.runs.recipe import Recipe
+from gapo.studies.grid import Cell, Tuned, address_of, recipe_of
+from gapo.studies.rows import Row, Rows
+from gapo.studies.scale import Scale
+from gapo.studies.store import Observer, Store
+from gapo.studies.study import Study
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run to train (unless it is there) and to observe."""
+
+    address: str
+    recipe: Recipe
+    words: str
+    observers: tuple[Observer, ...]
+    timed: bool = False
+    trained: bool = True
+    after: str | None = None  # the address of the task that must be done before
+
+    @property
+    def kind(self) -> str:
+        """Runs of one kind take about the same time."""
+        data, train, anchor = (self.recipe[section] for section in ("data", "train", "anchor"))
+        cut = f"{train.get('per_device_train_batch_size')}x{train.get('gradient_accumulation_steps', 1)}"
+        length = f"{data['limit']} pairs {train.get('num_train_epochs', 1)} epochs {train.get('max_steps', -1)} steps"
+        how = f"{anchor['strategy']} {anchor['engine']} {anchor['scope']} sam {train.get('sam_radius', 0)}"
+        looks = "" if self.trained else " untrained " + " ".join(one.__name__ for one in self.observers)
+        return f"{self.recipe['model']['name']} {self.recipe['objective']['name']} {how} {length} {cut}{looks}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A cell of a study at a seed, and where its run is."""
+
+    cell: Cell
+    seed: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all studies of one command share."""
+
+    scale: Scale
+    store: Store
+    tuned: Tuned
+    seeds: int | None = None
+
+
+def asked_for(study: Study, setting: Setting) -> list[tuple[Asked, Task]]:
+    """Every cell at every seed; seeds go round outside, so that runs to be compared are made close to each other."""
+    cells = list(study.grid(setting.scale))
+    return [
+        (Asked(cell, seed, task.address), task)
+        for seed in study.seed_list(setting.scale, setting.seeds)
+        for cell in cells
+        for task in [_task(study, cell, setting, seed)]
+    ]
+
+
+def _task(study: Study, cell: Cell, setting: Setting, seed: int) -> Task:
+    before = _task(study, cell.after, setting, seed) if cell.after is not None else None
+    folder = (setting.store.root / before.address).as_posix() if before is not None else None
+    recipe = recipe_of(cell, setting.scale, seed, setting.tuned, folder)
+    words = f"{study.name}: {cell.words}, seed {seed}"
+    after = before.address if before is not None else None
+    address = address_of(recipe, cell)
+    return Task(address, recipe, words, (study.observe,), cell.timed, cell.trained, after)
+
+
+def tasks_of(studies: Iterable[Study], setting: Setting) -> list[Task]:
+    """One task for each address, with the observers of every study that asks for it."""
+    found: dict[str, Task] = {}
+    for study in studies:
+        for asked, task in asked_for(study, setting):
+            for one in [*_before(study, asked.cell, setting, asked.seed), task]:
+                old = found.get(one.address)
+                looks = (*old.observers, *one.observers) if old is not None else one.observers
+                found[one.address] = replace(old or one, observers=tuple(dict.fromkeys(looks)))
+    return list(found.values())
+
+
+def _before(study: Study, cell: Cell, setting: Setting, seed: int) -> list[Task]:
+    if cell.after is None:
+        return []
+    return [*_before(study, cell.after, setting, seed), _task(study, cell.after, setting, seed)]
+
+
+def to_do(tasks: Iterable[Task], store: Store) -> list[Task]:
+    """Tasks that are not finished: not trained, or not yet looked at by everyone who asks."""
+    return [task for task in tasks if not _done(task, store)]
+
+
+def _done(task: Task, store: Store) -> bool:
+    if store.stopped(task.address) is not None:
+        return True
+    trained = not task.trained or store.trained(task.address)
+    return trained and all(store.observed(task.address, look) is not None for look in task.observers)
+
+
+def waves(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Tasks in groups: each group needs only what the groups before it made. Timed ones stand alone in theirs."""
+    left, found = list(tasks), []
+    while left:
+        waiting = {task.address for task in left}
+        ready = [task for task in left if task.after not in waiting]
+        found += [group for group in (_of(ready, timed=False), _of(ready, timed=True)) if group]
+        left = [task for task in left if task.after in waiting]
+    return found
+
+
+def _of(tasks: Iterable[Task], *, timed: bool) -> list[Task]:
+    return [task for task in tasks if task.timed == timed]
+
+
+def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[Rows, list[str]]:
+    """The observed rows of a study with labels, seed and run; and the addresses for which there are none.
+
+    `kept` are rows of an earlier page, for runs that are not in the store.
+    """
+    rows: Rows = []
+    missing: list[str] = []
+    earlier = {row["run"] for row in kept}
+    for asked, _ in asked_for(study, setting):
+        labels = {"method": asked.cell.method, **asked.cell.labels, "seed": asked.seed, "run": asked.address}
+        seen = setting.store.observed(asked.address, study.observe)
+        reason = setting.store.stopped(asked.address)
+        if reason is not None:
+            rows.append({**labels, "stopped": reason})
+        elif seen is not None:
+            rows += [{**labels, **row} for row in seen]
+        elif asked.address in earlier:
+            rows += [row for row in kept if {key: row.get(key) for key in labels} == labels]
+        else:
+            missing.append(asked.address)
+    return rows, missing
+
+
+def store_in(folder: Path) -> Store:
+    return Store(Path(folder))

@@ -1,0 +1,164 @@
+"""Every study, drawn from a small fixture without training; and the committed pages say what their rows say."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from gapo.report.study_files import ABOUT, PAGE, disagreements, read_study, write_index, write_study
+from gapo.studies.about import about_study
+from gapo.studies.catalogue import BY_NAME, CATALOGUE
+from gapo.studies.conduct import gathered
+from gapo.studies.scale import MINI
+from gapo.studies.store import Store, write_json
+from gapo.studies.tasks import Setting, rows_of, tasks_of
+from gapo.studies.tuned import read_tuned
+from study_of_tests import SCALE, TINY
+
+RESULTS = Path(__file__).parents[3] / "results"
+COMMITTED = sorted(path.parent for name in BY_NAME for path in (RESULTS / name).rglob(ABOUT))
+
+
+def invented(task):
+    """An outcome that differs between runs, the same each time."""
+    number = int(task.address[:8], 16) / 2**32
+    return {
+        "accuracy": 0.6 + 0.1 * number,
+        "likelihood_accuracy": 0.55 + 0.1 * number,
+        "margin": number,
+        "win_rate": 0.5 + 0.2 * number,
+        "lc_win_rate": 0.5 + 0.15 * number,
+        "skill": 0.9 - 0.1 * number,
+        "drift": 0.1 * number,
+        "reply_tokens": 10 + number,
+        "seconds": 5 + 10 * number,
+        "steps": 50,
+        "peak_bytes": int(5e8 * (1 + number)),
+    }
+
+
+def filled(study, folder, seeds=2):
+    """A store with an invented outcome for every run of a study."""
+    setting = Setting(MINI, Store(folder), {}, seeds)
+    for task in tasks_of([study], setting):
+        setting.store.keep(task.address, study.observe, [invented(task)])
+    return setting
+
+
+@pytest.fixture(params=BY_NAME.values(), ids=lambda study: study.name)
+def drawn(request, tmp_path):
+    study = request.param
+    setting = filled(study, tmp_path / "runs")
+    folder = tmp_path / "results" / study.name
+    write_study(study, gathered(study, setting, []), about_study(study, setting), folder)
+    return study, setting, folder
+
+
+def test_a_study_is_drawn_from_its_runs_without_training(drawn):
+    study, setting, folder = drawn
+    page = (folder / PAGE).read_text()
+    assert study.question in page
+    assert f"gapo study {study.name} --scale mini --seeds 2" in page
+    assert page.count("![") == len(list(folder.glob("*.png"))) == len(list(folder.glob("*.svg"))) > 0
+    rows, _ = read_study(folder)
+    assert len({row["run"] for row in rows}) == len(tasks_of([study], setting))
+    assert len(study.findings(study.tables(rows))) == 3
+    assert "nan" not in page.lower().replace("finance", "")
+    assert disagreements(study, folder) == []
+
+
+def test_a_table_that_does_not_agree_with_its_page_is_found(drawn):
+    study, _, folder = drawn
+    table = next(folder.glob("*.csv"))
+    table.write_text(table.read_text().replace("0.", "1.", 1))
+    page = folder / PAGE
+    page.write_text(page.read_text().replace(" %", "1 %", 1))
+    next(folder.glob("*.png")).unlink()
+    assert {table.name, PAGE} < set(disagreements(study, folder))
+    assert len(disagreements(study, folder)) == 3
+
+
+@pytest.mark.parametrize("folder", COMMITTED, ids=lambda path: path.relative_to(RESULTS).as_posix())
+def test_a_committed_page_says_what_its_rows_say(folder):
+    study = BY_NAME[folder.relative_to(RESULTS).parts[0]]
+    assert disagreements(study, folder) == []
+
+
+def test_the_index_names_every_committed_study(tmp_path):
+    if COMMITTED:
+        text = (RESULTS / PAGE).read_text()
+        assert all(f"({folder.relative_to(RESULTS).as_posix()}/README.md)" in text for folder in COMMITTED)
+
+
+def test_the_index_has_a_line_a_study_with_what_it_found(tmp_path):
+    study = CATALOGUE["noise"]
+    setting = filled(study, tmp_path / "runs")
+    write_study(study, gathered(study, setting, []), about_study(study, setting), tmp_path / "results" / "noise")
+    text = write_index(tmp_path / "results").read_text()
+    found = json.loads((tmp_path / "results" / "noise" / ABOUT).read_text())["found"]
+    assert f"| [noise](noise/README.md) | {study.question} | {found[0]} |" in text
+
+
+def test_rows_of_a_page_stand_in_for_runs_that_are_gone(tmp_path):
+    study = CATALOGUE["noise"]
+    rows = gathered(study, filled(study, tmp_path / "runs"), [])
+    empty = Setting(MINI, Store(tmp_path / "none"), {}, 2)
+    assert gathered(study, empty, rows) == rows
+    assert len(rows_of(study, empty)[1]) == len(rows)
+
+
+def test_the_means_of_a_page_are_those_of_its_rows(tmp_path):
+    study = CATALOGUE["alignment"]
+    rows = gathered(study, filled(study, tmp_path / "runs"), [])
+    wins = [row["lc_win_rate"] for row in rows if row["method"] == "gapo"]
+    others = [row["lc_win_rate"] for row in rows if row["method"] == "simpo"]
+    tables = study.tables(rows)
+    ours = next(row for row in tables["methods"] if row["method"] == "gapo")
+    assert math.isclose(ours["lc_win_rate"], sum(wins) / 2)
+    assert ours["paper_lc"] == 0.357
+    against = next(row for row in tables["gapo_minus"] if row["method"] == "simpo")
+    assert math.isclose(against["lc_win_rate"], (sum(wins) - sum(others)) / 2, abs_tol=1e-12)
+    assert against["paper"] == 0.036
+    page = write_study(
+        study, rows, about_study(study, Setting(MINI, Store(tmp_path), {}, 2)), tmp_path / "out"
+    ).read_text()
+    assert f"| GAPO | {100 * sum(wins) / 2:.1f} %" in page
+
+
+def test_tuning_writes_what_the_other_studies_read(tmp_path):
+    study = BY_NAME["tuning"]
+    setting = filled(study, tmp_path / "runs")
+    rows = gathered(study, setting, [])
+    write_study(study, rows, about_study(study, setting), tmp_path / "tuning")
+    tuned = read_tuned(tmp_path / "tuning")
+    best = max((row for row in study.tables(rows)["tried"] if row["method"] == "gapo"), key=lambda row: row["accuracy"])
+    assert tuned["gapo"].learning_rate == best["learning_rate"]
+    assert tuned["gapo"].knobs == json.loads(best["knobs"])
+    assert set(about_study(CATALOGUE["noise"], Setting(MINI, Store(tmp_path), tuned))["tuned"]) >= {"gapo", "dpo"}
+
+
+def test_a_run_that_stopped_is_named_and_its_setting_not_chosen(tmp_path):
+    study = BY_NAME["tuning"]
+    setting = filled(study, tmp_path / "runs")
+    rows = gathered(study, setting, [])
+    best = max((row for row in study.tables(rows)["tried"] if row["method"] == "gapo"), key=lambda row: row["accuracy"])
+    address = next(
+        row["run"]
+        for row in rows
+        if row["method"] == "gapo" and row["knobs"] == best["knobs"] and row["learning_rate"] == best["learning_rate"]
+    )
+    write_json(setting.store.root / address / "stopped.json", {"reason": "the loss is not finite at step 3"})
+    rows = gathered(study, setting, [])
+    chosen = next(row for row in study.tables(rows)["chosen"] if row["method"] == "gapo")
+    assert (chosen["learning_rate"], chosen["knobs"]) != (best["learning_rate"], best["knobs"])
+    page = write_study(study, rows, about_study(study, setting), tmp_path / "out").read_text()
+    assert "the loss is not finite at step 3" in page
+
+
+def test_every_kind_of_figure_is_drawn(tmp_path):
+    setting = Setting(SCALE, Store(tmp_path / "runs"), {}, 3)
+    for number, task in enumerate(tasks_of([TINY], setting)):
+        setting.store.keep(task.address, TINY.observe, [{"steps": number, "accuracy": 0.5 + 0.01 * number}])
+    write_study(TINY, gathered(TINY, setting, []), about_study(TINY, setting), tmp_path / "out")
+    assert sorted(path.stem for path in (tmp_path / "out").glob("*.png")) == ["cloud", "curves", "dots", "histogram"]
