@@ -75,7 +75,7 @@ def address_of(recipe: Recipe, cell: Cell) -> str:
 def _placed(value: Any, after: str | None, seed: int) -> Any:
     if not isinstance(value, str):
         return value
-    return value.replace(SEED, str(seed)).replace(AFTER, after if after is not None else AFTER)
+    return value.replace(SEED, str(seed)).replace(AFTER, after or "after")  # a word where the run is not known yet
 
 
 def _text(value: Any) -> str:

@@ -17,8 +17,8 @@ STEPS = 64  # of a run that has no number of its own: 2,048 pairs at mini scale
 MEASURES = ("clean", "flipped", "relative", "bottom", "middle", "top", "bottom_minus_top", "spread")
 LABELS, TIERS = ("clean", "flipped"), {"bottom": "bottom 20 %", "middle": "middle 60 %", "top": "top 20 %"}
 REASON = (
-    "a flipped pair's gap is its own gradient's length for the greater part (see `confounds`), and turning a label "
-    "round leaves that length as it is"
+    "turning a label round leaves the pair's own term of the gap as it is and turns the others' term, so "
+    "a flipped pair that pulls against the others has a smaller gap, not a larger one"
 )
 
 

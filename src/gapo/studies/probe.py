@@ -13,6 +13,7 @@ from gapo.studies.sentences import kept_as, percent, plain
 from gapo.studies.study import Claim, Study
 
 START, TRAINED = "start model", "after an epoch"
+PAIR_COLUMNS = ("model", "alignment", "own_gap", "batch_gap")
 MEASURED, ORTHOGONAL, PAIR = "measured", "orthogonal", "pair"
 STATISTICS = {
     "positive": "share with alignment above 0",
@@ -50,9 +51,6 @@ def tables(rows: Rows) -> Tables:
     }
 
 
-PAIR_COLUMNS = ("model", "alignment", "own_gap", "batch_gap")
-
-
 def findings(found: Tables) -> list[str]:
     start, trained = (first(found["summary"], model=name, gradients=MEASURED) or {} for name in (START, TRAINED))
     alone = first(found["summary"], model=START, gradients=ORTHOGONAL) or {}
@@ -77,6 +75,8 @@ def claims(found: Tables) -> list[Claim]:
 
 OWN, BATCH = Column("own_gap", "gap along the own direction", PLAIN), Column("batch_gap", "gap, shared anchor", PLAIN)
 MODEL, KIND = Column("model", "model", WORDS), Column("gradients", "gradients", WORDS)
+STATISTIC, CASE = Column("statistic", "statistic", WORDS), Column("case", "case", WORDS)
+VALUE = Column("value", "value", PLAIN)
 SHARES = ("positive", "top_overlap")
 SUMMARY = tuple(Column(key, words, PERCENT if key in SHARES else PLAIN) for key, words in STATISTICS.items())
 PROBE = Study(
@@ -94,13 +94,7 @@ PROBE = Study(
     exhibits=(
         Cloud("gaps", "pairs", "Gap of the batch probe against the pair's own", OWN, BATCH, MODEL),
         Histogram("alignment", "pairs", "Alignment", Column("alignment", "alignment with the anchor", PLAIN), MODEL),
-        Pivot(
-            "statistics",
-            "Beside the paper's figures",
-            (Column("statistic", "statistic", WORDS),),
-            Column("case", "case", WORDS),
-            Column("value", "value", PLAIN),
-        ),
+        Pivot("statistics", "Beside the paper's figures", (STATISTIC,), CASE, VALUE),
         Sheet("summary", "Every statistic", (MODEL, KIND, *SUMMARY)),
     ),
 )

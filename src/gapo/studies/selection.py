@@ -17,10 +17,7 @@ SHARES, ENDS = (0.3, 0.5, 0.7), {"lowest": "lowest gaps", "random": "random", "h
 MEASURES = ("accuracy", "margin", "kl", "grad_norm")
 BY = ["keep", "share"]
 SCORES = Cell("gapo", {}, {"keep": "scores", "share": 1.0}, trained=False)
-REASON = (
-    "the gap follows the gradient's length (see `confounds`), so the lowest gaps are the pairs that move the model "
-    "least; the same number of steps weighted to equal gradient norms would tell"
-)
+REASON = "low gaps are short gradients (see `confounds`), which move the model least; equal gradient norms would tell"
 
 
 def grid(scale: Scale) -> list[Cell]:
@@ -50,11 +47,8 @@ def _minus_random(rows: Rows, keep: str, share: float) -> Row:
     here, control = (where(rows, keep=end, share=share) for end in (keep, "random"))
     found = {name: paired(here, control, name) for name in MEASURES}
     columns = {key: value for name, one in found.items() for key, value in columns_of(name, one).items()}
-    return {"keep": keep, "share": share, "pairs": ENDS[keep], **columns, "seeds": _seeds(found["accuracy"])}
-
-
-def _seeds(found: object) -> int:
-    return getattr(found, "seeds", 0)
+    seeds = getattr(found["accuracy"], "seeds", 0)
+    return {"keep": keep, "share": share, "pairs": ENDS[keep], **columns, "seeds": seeds}
 
 
 def findings(found: Tables) -> list[str]:
@@ -62,23 +56,17 @@ def findings(found: Tables) -> list[str]:
     drifts = [first(found["runs"], keep=keep, share=0.5) or {} for keep in ENDS]
     told = listed([f"{plain(row.get('kl'))} ({words})" for row, words in zip(drifts, ENDS.values(), strict=True)])
     return [
-        *(
-            compared(ENDS[keep], "random pairs", kept_as(row, "accuracy"), "accuracy at 50 %")
-            for keep, row in half.items()
-        ),
+        *(compared(ENDS[k], "random", kept_as(row, "accuracy"), "accuracy at 50 %") for k, row in half.items()),
         f"With 50 % of the pairs the drift on held-out prompts is {told}, in nats a token.",
     ]
 
 
 def claims(found: Tables) -> list[Claim]:
-    words = {
-        "accuracy": ("accuracy", paper.SELECTION_ACCURACY, "points"),
-        "kl": ("drift", paper.SELECTION_DRIFT, PLAIN),
-    }
+    words = {"accuracy": (paper.SELECTION_ACCURACY, "points"), "kl": (paper.SELECTION_DRIFT, PLAIN)}
     return [
-        Claim(f"Lowest gaps minus random, {row['share']:.0%}: {name}", kept_as(row, key), gain, gain > 0, REASON, kind)
+        Claim(f"Lowest gaps minus random, {row['share']:.0%}: {key}", kept_as(row, key), gain, gain > 0, REASON, kind)
         for row in where(found["minus_random"], keep="lowest")
-        for key, (name, figures, kind) in words.items()
+        for key, (figures, kind) in words.items()
         for gain in [round(figures["lowest", row["share"]] - figures["random", row["share"]], 3)]
     ]
 
