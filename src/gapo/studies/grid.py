@@ -11,6 +11,7 @@ from gapo.runs.recipe import Recipe, read_recipe, recipe_hash, runs_of
 from gapo.studies.scale import Scale
 
 AFTER = "{after}"  # in a change: the folder of the run that this one comes after
+SEED = "{seed}"  # in a change: the seed of the run
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def recipe_of(cell: Cell, scale: Scale, seed: int, tuned: Tuned, after: str | No
         "train.seed": seed,
         "noise.seed": seed,
         **chosen,
-        **{key: _placed(value, after) for key, value in cell.changes.items()},
+        **{key: _placed(value, after, seed) for key, value in cell.changes.items()},
     }
     return runs_of(read_recipe(scale.recipe, [f"{key}={_text(value)}" for key, value in changes.items()]))[0]
 
@@ -71,8 +72,10 @@ def address_of(recipe: Recipe, cell: Cell) -> str:
     return recipe_hash(recipe) + ("-timed" if cell.timed else "" if cell.trained else "-start")
 
 
-def _placed(value: Any, after: str | None) -> Any:
-    return value.replace(AFTER, after) if isinstance(value, str) and after is not None else value
+def _placed(value: Any, after: str | None, seed: int) -> Any:
+    if not isinstance(value, str):
+        return value
+    return value.replace(SEED, str(seed)).replace(AFTER, after or "after")  # a word where the run is not known yet
 
 
 def _text(value: Any) -> str:

@@ -46,3 +46,35 @@ ABLATIONS = {
 # Appendix, wall-clock: Mistral-7B, AlpacaEval 2 length-controlled, and time beside one SimPO epoch
 WALL_CLOCK_LC = {"SimPO, 1 epoch": 0.321, "SimPO, 2 epochs": 0.330, "GAPO two_pass": 0.357}
 WALL_CLOCK_TIME = {"SimPO, 1 epoch": 1.0, "SimPO, 2 epochs": 2.0, "GAPO two_pass": 2.0}
+
+# Mechanism: 20 % random flips, at the end of the epoch
+FLIPPED_WEIGHT = -0.169
+TIER_FLIPS = {"bottom": 0.301, "top": 0.169}
+
+# Probe: 1,984 pairs in 31 batches
+PROBE = {
+    "positive": 0.994,
+    "alignment": 0.084,
+    "spearman": 0.909,
+    "top_overlap": 0.861,
+    "norm_spread": 0.78,
+    "alignment_spread": 0.59,
+}
+
+# Selection: SimPO on a share of the pairs, by the gap at the start
+_SHARES = (0.3, 0.5, 0.7)
+_SELECTED = {
+    "lowest": ((0.621, 0.676, 0.747), (0.056, 0.135, 0.239)),
+    "random": ((0.610, 0.665, 0.724), (0.180, 0.247, 0.309)),
+    "highest": ((0.618, 0.672, 0.726), (0.197, 0.262, 0.338)),
+}
+SELECTION_ACCURACY = {
+    (keep, share): figure
+    for keep, (accuracy, _) in _SELECTED.items()
+    for share, figure in zip(_SHARES, accuracy, strict=True)
+}
+SELECTION_DRIFT = {
+    (keep, share): figure
+    for keep, (_, drift) in _SELECTED.items()
+    for share, figure in zip(_SHARES, drift, strict=True)
+}

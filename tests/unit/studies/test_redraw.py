@@ -15,6 +15,7 @@ from gapo.studies.scale import MINI
 from gapo.studies.store import Store, write_json
 from gapo.studies.tasks import Setting, rows_of, tasks_of
 from gapo.studies.tuned import read_tuned
+from invented_rows import rows_for
 from study_of_tests import SCALE, TINY
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -43,7 +44,7 @@ def filled(study, folder, seeds=2):
     """A store with an invented outcome for every run of a study."""
     setting = Setting(MINI, Store(folder), {}, seeds)
     for task in tasks_of([study], setting):
-        setting.store.keep(task.address, study.observe, [invented(task)])
+        setting.store.keep(task.address, study.observe, rows_for(study, task, invented(task)))
     return setting
 
 

@@ -1,0 +1,63 @@
+"""What studies of pairs could see in a run: invented numbers that differ between runs, the same each time."""
+
+from gapo.studies.looks import SIGNALS, SIZES
+
+
+def mechanism(task, outcome, number):
+    shift = 0.01 * number
+    return [
+        {
+            "epoch": epoch,
+            "pairs": 2048,
+            "clean": 1.3 + shift,
+            "flipped": 1.3 + shift - 0.1 * epoch,
+            "relative": -0.1 * epoch / (1.3 + shift),
+            "bottom": 0.2 + 0.1 * epoch + shift,
+            "middle": 0.2,
+            "top": 0.2 - 0.05 * epoch,
+            "bottom_minus_top": 0.15 * epoch + shift,
+            "spread": 0.1 + shift,
+        }
+        for epoch in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+
+
+def probe(task, outcome, number):
+    names = ("positive", "alignment", "spearman", "top_overlap", "norm_spread", "alignment_spread")
+    found = [{"gradients": kind, **dict.fromkeys(names, 0.5 + 0.1 * number)} for kind in ("measured", "orthogonal")]
+    if task.recipe["train"]["seed"]:
+        return found
+    return found + [
+        {"gradients": "pair", "alignment": 0.01 * k, "own_gap": 0.1 * k, "batch_gap": 0.05 * k + number}
+        for k in range(20)
+    ]
+
+
+def confounds(task, outcome, number):
+    if not task.trained:
+        names = ("pooled", "median", "variance", "gap_self", "gap_others", "length_term")
+        return [{"what": "size", "batch_pairs": n, **dict.fromkeys(names, 1 / n + 0.1 * number)} for n in SIZES]
+    found = [{"what": "method", **outcome}]
+    if task.recipe["objective"]["name"] == "gapo":
+        found += [
+            {"what": "signal", "quarter": quarter, "signal": name, "area": 0.5 + 0.01 * quarter * place + 0.01 * number}
+            for quarter in (1, 2, 3, 4)
+            for place, name in enumerate(SIGNALS)
+        ]
+    return found
+
+
+def selection(task, outcome, number):
+    if not task.trained:
+        return [{"what": "scores", "gap": 0.1, "gap_spread": 0.05}]
+    norms = [{"what": "norms", "part": (k + 1) / 5, "grad_norm": 1 + number + k / 10} for k in range(5)]
+    return [{"what": "outcome", **outcome, "kl": 0.1 + number, "grad_norm": 1 + number}, *norms]
+
+
+ROWS = {"mechanism": mechanism, "probe": probe, "confounds": confounds, "selection": selection}
+
+
+def rows_for(study, task, outcome):
+    """The rows of one run: its outcome, unless the study looks closer."""
+    number = int(task.address[:8], 16) / 2**32
+    return ROWS[study.name](task, outcome, number) if study.name in ROWS else [outcome]
