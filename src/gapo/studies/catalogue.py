@@ -5,13 +5,17 @@ from __future__ import annotations
 from gapo.errors import InputError, did_you_mean
 from gapo.studies.ablations import ABLATIONS
 from gapo.studies.alignment import ALIGNMENT
+from gapo.studies.curvature import CURVATURE
 from gapo.studies.efficiency import EFFICIENCY
+from gapo.studies.judges import JUDGES
 from gapo.studies.noise import NOISE
 from gapo.studies.study import Study
+from gapo.studies.theory import THEORY
 from gapo.studies.tuning import TUNING
 
 ALL = "all"  # of them but tuning, whose choices the others use
-CATALOGUE = {study.name: study for study in (ALIGNMENT, NOISE, ABLATIONS, EFFICIENCY)}
+STUDIES = (ALIGNMENT, NOISE, ABLATIONS, CURVATURE, EFFICIENCY, THEORY, JUDGES)
+CATALOGUE = {study.name: study for study in STUDIES}
 BY_NAME = {**CATALOGUE, TUNING.name: TUNING}
 
 
