@@ -7,14 +7,13 @@ from gapo.studies.ablations import ABLATIONS
 from gapo.studies.alignment import ALIGNMENT
 from gapo.studies.curvature import CURVATURE
 from gapo.studies.efficiency import EFFICIENCY
-from gapo.studies.judges import JUDGES
 from gapo.studies.noise import NOISE
 from gapo.studies.study import Study
 from gapo.studies.theory import THEORY
 from gapo.studies.tuning import TUNING
 
 ALL = "all"  # of them but tuning, whose choices the others use
-STUDIES = (ALIGNMENT, NOISE, ABLATIONS, CURVATURE, EFFICIENCY, THEORY, JUDGES)
+STUDIES = (ALIGNMENT, NOISE, ABLATIONS, CURVATURE, EFFICIENCY, THEORY)
 CATALOGUE = {study.name: study for study in STUDIES}
 BY_NAME = {**CATALOGUE, TUNING.name: TUNING}
 

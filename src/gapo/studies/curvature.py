@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapo.studies import paper
 from gapo.studies.columns import NAME
-from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Sheet
+from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Dots, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.names import method_name
 from gapo.studies.rows import Row, Rows, Tables, first, number, where
@@ -24,6 +24,7 @@ REASON = (
 
 def tables(rows: Rows) -> Tables:
     seen = [{**row, "where": f"{row['part']}, {row['loss']} loss"} for row in rows if "part" in row]
+    seen.sort(key=lambda row: row["where"])  # the methods of one Hessian stand together
     spectrum = summarised(seen, ["where", "part", "loss", "method"], (*MEASURES, "off"))
     gains = minus(seen, "gapo", OTHERS, tuple(MEASURES), ["where", "part", "loss"])
     return {
@@ -79,7 +80,7 @@ def claims(found: Tables) -> list[Claim]:
 
 PLACE = Column("where", "Hessian of", WORDS)
 OURS = [Column(name, words, PLAIN) for name, words in MEASURES.items()]
-BESIDE = tuple(c for ours in OURS for c in (ours, Column(f"paper_{ours.key}", f"paper: {ours.head}", PLAIN)))
+BESIDE = tuple(c for ours in OURS for c in (ours, Column(f"paper_{ours.key}", f"paper: {ours.head}", RATIO)))
 CURVATURE = Study(
     name="curvature",
     title="Sharpness after training",

@@ -8,7 +8,7 @@ from gapo.studies.columns import NAME
 from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Curves, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.names import method_name
-from gapo.studies.rows import Row, Rows, Tables, first, number, where
+from gapo.studies.rows import Row, Rows, Tables, number, where
 from gapo.studies.second_order_looks import expansions
 from gapo.studies.seeds import summarised
 from gapo.studies.sentences import NONE, listed, plain
@@ -70,14 +70,14 @@ def _usual(bound: Rows) -> str:
     """How far the first term alone goes at about the radius of training."""
     near = [row for row in where(bound, model=START, line=BOUNDS["gap"]) if row["radius"] >= 0.05]
     row = min(near, key=lambda row: row["radius"], default=None)
-    if row is None or first([row], ratio=None):
+    if row is None:
         return "The first term alone was not compared at the radius of training."
     return f"At radius {plain(row['radius'])} the start model's mean gap is {plain(row['ratio'])} of its first term."
 
 
 MODEL, RADIUS, LINE = Column("model", "model", NAME.kind), Column("radius", "radius", PLAIN), Column("line", "", WORDS)
 EXPONENTS = [Column(name, f"power: {words}", RATIO) for name, words in zip(POWERS, LEFT.values(), strict=True)]
-SIZES = (Column("direction_norm", "||g||", PLAIN), Column("curvature", "curvature along g", PLAIN))
+SIZES = (Column("direction_norm", "norm of g", PLAIN), Column("curvature", "curvature along g", PLAIN))
 HELD = (Column("bounds", "bounds tried", PLAIN), Column("held", "held", PLAIN))
 SHEET = (MODEL, *EXPONENTS, *SIZES, Column("lambda_max", "lambda_max of the mean margin", PLAIN), *HELD)
 LOG_RADIUS, LOG_SIZE = Column("log_radius", "log10 radius", PLAIN), Column("log_size", "log10 size", PLAIN)
@@ -96,15 +96,7 @@ THEORY = Study(
     "the greatest third derivative met on the line, which is never above the paper's: the harder test.",
     exhibits=(
         Curves("left", "left", "What the expansion leaves of the gap", LOG_RADIUS, LOG_SIZE, LINE, MODEL),
-        Curves(
-            "bound",
-            "bound",
-            "Mean gap over its first term, and bounds",
-            RADIUS,
-            Column("ratio", "ratio", RATIO),
-            LINE,
-            MODEL,
-        ),
+        Curves("bound", "bound", "Mean gap over its first term, and bounds", RADIUS, SHARE, LINE, MODEL),
         Sheet("powers", "Powers of the radius, and how often the bound held", SHEET),
     ),
 )

@@ -11,7 +11,6 @@ from gapo.report.study_files import ABOUT, PAGE, disagreements, read_study, writ
 from gapo.studies.about import about_study
 from gapo.studies.catalogue import BY_NAME, CATALOGUE
 from gapo.studies.conduct import gathered
-from gapo.studies.judged_looks import probes
 from gapo.studies.scale import MINI
 from gapo.studies.second_order_looks import COMMON, EVERY, HEAD, OWN, expansions, spectra
 from gapo.studies.store import Store, write_json
@@ -58,21 +57,7 @@ def invented_expansions(task):
     ]
 
 
-def invented_probes(task):
-    """Disputed pairs weigh less, all but one."""
-    rng = np.random.default_rng(int(task.address[:8], 16))
-    marks = [k % 2 == 0 for k in range(16)]
-    others = dict.fromkeys(("margin", "gap", "gap_self", "gap_others", "grad_norm"), 0.5)
-    tokens = {"chosen_tokens": 4, "rejected_tokens": 5}
-    weights = [1.2 - 0.2 * (mark and k > 0) + 0.01 * rng.random() for k, mark in enumerate(marks)]
-    return [
-        {"pair_id": f"{task.address}{k}", "prompt": int(rng.integers(1e9)), "disputed": mark, "weight": w, **others}
-        | tokens
-        for k, (mark, w) in enumerate(zip(marks, weights, strict=True))
-    ]
-
-
-INVENTED = {spectra: invented_spectra, expansions: invented_expansions, probes: invented_probes}
+INVENTED = {spectra: invented_spectra, expansions: invented_expansions}
 
 
 def filled(study, folder, seeds=2):
@@ -183,19 +168,6 @@ def test_theory_counts_every_bound_and_says_when_one_is_broken(tmp_path):
     lines = [row for row in study.tables(rows)["left"] if row["line"] == "left by two terms" and row["model"] == "gapo"]
     slopes = np.diff([row["log_size"] for row in lines]) / np.diff([row["log_radius"] for row in lines])
     assert np.allclose(slopes, 3)
-
-
-def test_judges_takes_all_seeds_pairs_together_and_claims_no_more_than_the_interval(tmp_path):
-    study = CATALOGUE["judges"]
-    rows = gathered(study, filled(study, tmp_path), [])
-    tables = study.tables(rows)
-    (summary,) = tables["weights"]
-    assert (summary["marked_pairs"], summary["other_pairs"]) == (16, 16)
-    weights = {mark: np.mean([row["weight"] for row in rows if row["disputed"] is mark]) for mark in (True, False)}
-    assert math.isclose(summary["relative"], weights[True] / weights[False] - 1, rel_tol=1e-9)
-    assert "clear: disputed pairs are the low-weight ones" in study.findings(tables)[2]
-    equal = [{**row, "weight": 1.0} for row in rows]
-    assert "do not show" in study.findings(study.tables(equal))[2]
 
 
 def test_tuning_writes_what_the_other_studies_read(tmp_path):
