@@ -13,7 +13,6 @@ from gapo.studies.seeds import minus, summarised
 from gapo.studies.sentences import kept_as, listed, plain
 from gapo.studies.study import Claim, Study
 
-METHODS = ("dpo", "simpo", "gapo")
 MEASURES = {"lambda_max": "lambda_max", "top_mean": "top-5 mean", "lambda_min": "lambda_min"}
 OTHERS = ("dpo", "simpo")
 REASON = (
@@ -42,8 +41,7 @@ PAPER_GAIN = {
 def _beside(row: Row, figures: dict[str, dict[str, float]], method: str) -> Row:
     """The paper's are of the head and of each method's own loss."""
     theirs = (row["part"], row["loss"]) == (HEAD, OWN)
-    quoted = {f"paper_{name}": column[method] if theirs else None for name, column in figures.items()}
-    return {**row, **quoted}
+    return {**row, **{f"paper_{name}": column[method] if theirs else None for name, column in figures.items()}}
 
 
 def findings(found: Tables) -> list[str]:
@@ -85,7 +83,7 @@ CURVATURE = Study(
     name="curvature",
     title="Sharpness after training",
     question="Does GAPO end where the loss is flatter than where DPO and SimPO end?",
-    grid=lambda scale: [Cell(method) for method in METHODS],
+    grid=lambda scale: [Cell(method) for method in (*OTHERS, "gapo")],
     observe=spectra,
     tables=tables,
     findings=findings,

@@ -34,8 +34,9 @@ def tables(rows: Rows) -> Tables:
     sizes = ("direction_norm", "curvature", "lambda_max", *POWERS)
     return {
         "powers": [
-            {**row, **_held(where(seen, model=row["model"]))}
+            {**row, "bounds": len(own), "held": sum(bool(one["holds"]) for one in own)}
             for row in summarised(where(seen, radius=smallest), ["model"], sizes)
+            for own in [where(seen, model=row["model"])]
         ],
         "left": summarised(left, ["model", "line", "log_radius"], ("log_size",)),
         "bound": summarised(bounds, ["model", "line", "radius"], ("ratio",)),
@@ -47,11 +48,6 @@ def _left(row: Row) -> Rows:
     sizes = {words: number(row[f"rest_{order}"]) for order, words in LEFT.items()}
     radius = round(log10(row["radius"]), 4)
     return [{**row, "line": words, "log_radius": radius, "log_size": log10(x)} for words, x in sizes.items() if x]
-
-
-def _held(rows: Rows) -> Row:
-    """How often the bound was asked for, and how often it held."""
-    return {"bounds": len(rows), "held": sum(bool(row["holds"]) for row in rows)}
 
 
 def findings(found: Tables) -> list[str]:
