@@ -6,17 +6,30 @@ from gapo.errors import InputError, did_you_mean
 from gapo.studies.ablations import ABLATIONS
 from gapo.studies.alignment import ALIGNMENT
 from gapo.studies.confounds import CONFOUNDS
+from gapo.studies.curvature import CURVATURE
 from gapo.studies.efficiency import EFFICIENCY
 from gapo.studies.mechanism import MECHANISM
 from gapo.studies.noise import NOISE
 from gapo.studies.probe import PROBE
 from gapo.studies.selection import SELECTION
 from gapo.studies.study import Study
+from gapo.studies.theory import THEORY
 from gapo.studies.tuning import TUNING
 
 ALL = "all"  # of them but tuning, whose choices the others use
-_STUDIES = (ALIGNMENT, NOISE, MECHANISM, PROBE, SELECTION, ABLATIONS, EFFICIENCY, CONFOUNDS)
-CATALOGUE = {study.name: study for study in _STUDIES}
+STUDIES = (
+    ALIGNMENT,
+    NOISE,
+    MECHANISM,
+    PROBE,
+    SELECTION,
+    ABLATIONS,
+    CURVATURE,
+    EFFICIENCY,
+    THEORY,
+    CONFOUNDS,
+)
+CATALOGUE = {study.name: study for study in STUDIES}
 BY_NAME = {**CATALOGUE, TUNING.name: TUNING}
 
 

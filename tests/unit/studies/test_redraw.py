@@ -5,6 +5,7 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gapo.report.study_files import ABOUT, PAGE, disagreements, read_study, write_index, write_study
@@ -12,6 +13,7 @@ from gapo.studies.about import about_study
 from gapo.studies.catalogue import BY_NAME, CATALOGUE
 from gapo.studies.conduct import gathered
 from gapo.studies.scale import MINI
+from gapo.studies.second_order_looks import COMMON, EVERY, HEAD, OWN, expansions, spectra
 from gapo.studies.store import Store, write_json
 from gapo.studies.tasks import Setting, rows_of, tasks_of
 from gapo.studies.tuned import read_tuned
@@ -40,11 +42,32 @@ def invented(task):
     }
 
 
+def invented_spectra(task):
+    number = int(task.address[:8], 16) / 2**32
+    values = {"lambda_max": 10 + number, "top_mean": 5 + number, "lambda_min": -1 - number, "off": 1e-6}
+    return [{"part": part, "loss": loss, **values} for part in (HEAD, EVERY) for loss in (OWN, COMMON)]
+
+
+def invented_expansions(task):
+    """Exact powers of the radius."""
+    number = 1 + int(task.address[:8], 16) / 2**32
+    powers = {f"power_{order}": order + 1.0 for order in (0, 1, 2)}
+    sizes = {"direction_norm": number, "curvature": 0.1, "lambda_max": 1.0, "floor": 0.9, "ceiling": 1.1, "gap": 0.995}
+    return [
+        {"radius": rho, **{f"rest_{k}": number * rho ** (k + 1) for k in (0, 1, 2)}, **sizes, "holds": True, **powers}
+        for rho in (0.001, 0.01, 0.1)
+    ]
+
+
+INVENTED = {spectra: invented_spectra, expansions: invented_expansions}
+
+
 def filled(study, folder, seeds=2):
     """A store with an invented outcome for every run of a study."""
     setting = Setting(MINI, Store(folder), {}, seeds)
     for task in tasks_of([study], setting):
-        setting.store.keep(task.address, study.observe, rows_for(study, task, invented(task)))
+        rows = INVENTED[study.observe](task) if study.observe in INVENTED else rows_for(study, task, invented(task))
+        setting.store.keep(task.address, study.observe, rows)
     return setting
 
 
@@ -126,6 +149,27 @@ def test_the_means_of_a_page_are_those_of_its_rows(tmp_path):
         study, rows, about_study(study, Setting(MINI, Store(tmp_path), {}, 2)), tmp_path / "out"
     ).read_text()
     assert f"| GAPO | {100 * sum(wins) / 2:.1f} %" in page
+
+
+def test_curvature_is_compared_with_the_paper_only_where_the_paper_measured(tmp_path):
+    study = CATALOGUE["curvature"]
+    tables = study.tables(gathered(study, filled(study, tmp_path), []))
+    quoted = [(row["part"], row["loss"]) for row in tables["spectrum"] if row["paper_lambda_max"] is not None]
+    assert quoted == [(HEAD, OWN)] * 3
+    assert [claim.paper for claim in study.claims(tables)] == [-4.5, -8.5, 61.7, -13.7, -4.0, 25.5]
+
+
+def test_theory_counts_every_bound_and_says_when_one_is_broken(tmp_path):
+    study = CATALOGUE["theory"]
+    rows = gathered(study, filled(study, tmp_path), [])
+    assert (
+        "tried 18 times, at every radius, model and batch, and never violated" in study.findings(study.tables(rows))[1]
+    )
+    broken = [{**rows[0], "holds": False}, *rows[1:]]
+    assert "violated 1 times" in study.findings(study.tables(broken))[1]
+    lines = [row for row in study.tables(rows)["left"] if row["line"] == "left by two terms" and row["model"] == "gapo"]
+    slopes = np.diff([row["log_size"] for row in lines]) / np.diff([row["log_radius"] for row in lines])
+    assert np.allclose(slopes, 3)
 
 
 def test_tuning_writes_what_the_other_studies_read(tmp_path):
