@@ -13,11 +13,10 @@ from gapo.pairs import files
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.noise import flip
 from gapo.pairs.token_cache import StoredTokens
-from gapo.runs.data import load_data, prepare
+from gapo.runs.data import load_data
 from gapo.runs.recipe import differences, read_recipe, recipe_hash, resolved
 from gapo.training.card import model_card
 from gapo.training.dataset import encoded_pairs
-from gapo.training.dataset import prepare as prepare_ids
 
 
 @pytest.fixture(autouse=True)
@@ -88,9 +87,8 @@ def test_what_one_process_prepares_the_others_open(tmp_path, path, monkeypatch):
         {"data": {"train": str(path), "eval_fraction": 0.3, "cache_tokens": True}, "noise": {"rate": 0.2}}
     )
     encoder = runs_of_tests.trainer(tmp_path, path).encoder
-    prepare(recipe)
     train, evaluation = load_data(recipe)
-    prepare_ids(train, encoder, cache=True)
+    encoded_pairs(train, encoder, cache=True)
     monkeypatch.setattr("gapo.pairs.tokenise.encode_block", None)
     monkeypatch.setattr("gapo.pairs.store.parse_row", None)
     again, _ = load_data(recipe)

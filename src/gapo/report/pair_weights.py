@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gapo.diagnostics.tables import column
 from gapo.report.statistics import Interval, Numbers, mean_interval, relative_change, wilson
 
 CLEAN, FLIPPED = 0.0, 1.0
@@ -52,16 +52,6 @@ class Tier:
     def interval(self) -> Interval:
         """Wilson's interval; every pair is counted once."""
         return wilson(self.rate, self.pairs)
-
-
-def column(table: pa.Table, name: str) -> Numbers:
-    """A numeric column as floats, NaN for null and for a column that is not there."""
-    if name not in table.column_names:
-        return np.full(table.num_rows, np.nan)
-    values = table[name]
-    if pa.types.is_boolean(values.type):
-        values = pc.cast(values, pa.int8())
-    return np.asarray(pc.cast(values, pa.float64()).to_numpy(), dtype=np.float64)
 
 
 def late_pairs(table: pa.Table) -> LatePairs | None:

@@ -46,15 +46,3 @@ def load_data(recipe: Recipe) -> tuple[PairSet, PairSet]:
         folder = recipe["train"].get("output_dir")
         noisy = selected(noisy, data["select"], Path(folder).parent if folder else None)
     return noisy, evaluation
-
-
-def prepare(recipe: Recipe) -> None:
-    """Read the recipe's files into the cache, where they are large enough to belong there.
-
-    One of several processes does this while the others wait; then all of them call `load_data`, which opens them. The
-    token ids follow in the same way, by `gapo.training.dataset.prepare`, once the tokenizer is there.
-    """
-    data = recipe["data"]
-    for source, limit in ((data["train"], data["limit"]), (data["eval"], data["eval_limit"])):
-        if source is not None:
-            load_pairs(source, limit=limit, cache=data.get("cache_tokens", "auto"))

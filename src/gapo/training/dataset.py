@@ -78,15 +78,6 @@ def encoded_sets(sources: Any, encoder: Encoder, **how: Any) -> Any:
     return encoded_pairs(sources, encoder, **how) if sources is not None else None
 
 
-def prepare(source: Any, encoder: Encoder, *, cache: str | bool = "auto", processes: str | int = "auto") -> None:
-    """Put what `encoded_pairs` would read and encode into the cache, where it belongs there, and say nothing.
-
-    One of several processes does this while the others wait; then all of them open it.
-    """
-    if not isinstance(source, EncodedPairs):
-        encode_set(load_pairs(source, cache=cache), encoder, cache, processes)
-
-
 @dataclass(frozen=True)
 class PairCollator:
     """Items of `EncodedPairs` become the inputs of one forward."""

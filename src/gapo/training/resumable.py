@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from accelerate.utils import broadcast_object_list
 from torch import nn
 from transformers import set_seed
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import TrainOutput
 
 from gapo.errors import InputError
+from gapo.model.ranks import Ranks
 from gapo.storage import clear_parts
 from gapo.training.checkpoints import FOLDER, newest_whole, rotate, seal, set_aside, whats_missing
 from gapo.training.choices import take_up_choices
@@ -35,6 +35,7 @@ class ResumableTrainer(ShardingTrainer):
     _saved_step: int | None = None
     _found: str | None = None  # a checkpoint that was just seen to be whole
     pairs_digest = ""
+    ranks: Ranks
 
     def begin_or_resume(self, wish: str | bool | None) -> str | None:
         """The checkpoint to go on from, if any; what was decided when the run began is decided again."""
@@ -59,8 +60,8 @@ class ResumableTrainer(ShardingTrainer):
 
     def newest_checkpoint(self) -> str | None:
         """The newest whole checkpoint of the run, the same on every process."""
-        found = [str(newest_whole(Path(self._get_output_dir())) or "") if self.is_world_process_zero() else ""]
-        self._found = self._same_everywhere(found) or None
+        newest = self.ranks.first_decides(lambda: newest_whole(Path(self._get_output_dir())))
+        self._found = str(newest) if newest is not None else None
         return self._found
 
     def _whole_checkpoint(self, wish: str | bool) -> str:
@@ -68,17 +69,10 @@ class ResumableTrainer(ShardingTrainer):
         found = self.newest_checkpoint() if wish is True else str(wish)
         if found is None:
             raise InputError(f"there is no checkpoint in {self._get_output_dir()} to resume from")
-        if found != self._found:
-            problem = [whats_missing(Path(found)) or "" if self.is_world_process_zero() else ""]
-            if told := self._same_everywhere(problem):
-                raise InputError(f"{found} is not a whole checkpoint: {told}; take another one, or True for the newest")
+        told = self.ranks.first_decides(lambda: whats_missing(Path(found))) if found != self._found else None
+        if told is not None:
+            raise InputError(f"{found} is not a whole checkpoint: {told}; take another one, or True for the newest")
         return found
-
-    def _same_everywhere(self, value: list[str]) -> str:
-        """The first process's word."""
-        if self.args.world_size > 1:
-            broadcast_object_list(value)
-        return value[0]
 
     def _get_output_dir(self, trial: Any = None) -> str:
         """Checkpoints have a folder of their own in the run directory."""
