@@ -8,6 +8,7 @@ from gapo.studies.alignment import ALIGNMENT
 from gapo.studies.confounds import CONFOUNDS
 from gapo.studies.curvature import CURVATURE
 from gapo.studies.efficiency import EFFICIENCY
+from gapo.studies.judges import JUDGES
 from gapo.studies.mechanism import MECHANISM
 from gapo.studies.noise import NOISE
 from gapo.studies.probe import PROBE
@@ -28,6 +29,7 @@ STUDIES = (
     EFFICIENCY,
     THEORY,
     CONFOUNDS,
+    JUDGES,
 )
 CATALOGUE = {study.name: study for study in STUDIES}
 BY_NAME = {**CATALOGUE, TUNING.name: TUNING}

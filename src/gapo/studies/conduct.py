@@ -9,7 +9,7 @@ from gapo.errors import InputError
 from gapo.studies.rows import Rows
 from gapo.studies.side_by_side import processes_for
 from gapo.studies.study import Study
-from gapo.studies.tasks import Setting, Task, rows_of, tasks_of, to_do, waves
+from gapo.studies.tasks import Setting, Task, parts_left, rows_of, tasks_of, to_do, waves
 from gapo.studies.times import FILE, Times
 from gapo.studies.workers import done_in_turn
 
@@ -44,8 +44,9 @@ def plan(studies: Sequence[Study], setting: Setting) -> Plan:
     left = to_do(tasks, setting.store)
     times = Times(setting.store.root / FILE)
     processes = processes_for(len(tasks), setting.scale, setting.store.root, try_it=False)
-    total = times.total(left, setting.scale, processes), times.total(tasks, setting.scale, processes)
-    return Plan(len(tasks), len(left), *total, processes)
+    rest = times.total(left, [parts_left(task, setting.scale, setting.store) for task in left], processes)
+    whole = times.total(tasks, [task.parts(setting.scale) for task in tasks], processes)
+    return Plan(len(tasks), len(left), rest, whole, processes)
 
 
 def carry_out_all(
@@ -56,12 +57,14 @@ def carry_out_all(
     shared = [task for task in left if not task.timed]
     processes = side_by_side or processes_for(len(shared), setting.scale, setting.store.root)
     times = Times(setting.store.root / FILE)
-    expected = {task.address: s for task, s in zip(left, times.expected(left, setting.scale), strict=True)}
+    rest = times.expected(parts_left(task, setting.scale, setting.store) for task in left)
+    expected = {task.address: seconds for task, seconds in zip(left, rest, strict=True)}
     weight = {task.address: expected[task.address] / (1 if task.timed else processes) for task in left}
     ahead, done, spent = sum(weight.values()), 0, 0.0
     for wave in waves(left):
-        for task, seconds in done_in_turn(wave, setting.store.root, processes):
-            times.keep(task, seconds, setting.scale, 1 if task.timed else processes)
+        for task, by_kind in done_in_turn(wave, setting.store.root, processes):
+            times.keep(by_kind)
+            seconds = sum(by_kind.values())
             done, spent = done + 1, spent + seconds / (1 if task.timed else processes)
             past = sum(weight.values()) - ahead + weight[task.address]
             ahead -= weight[task.address]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapo.studies.outcome import outcome
 from gapo.studies.rows import Rows
-from gapo.studies.store import StoredRun
+from gapo.studies.store import StoredRun, takes
 
 SIZES = (8, 16, 32, 64, 128)
 PROBE_PAIRS, PROBE_BATCH = 1984, 64  # as the paper: 31 batches
@@ -13,6 +13,7 @@ HELD_OUT = 200
 SIGNALS = ("weight", "gap_self", "gap_others", "margin", "grad_norm", "length_term")
 
 
+@takes(110)
 def weights_by_label(run: StoredRun) -> Rows:
     """Mean weights of clean and flipped pairs, and the flipped share by tier, at each kept model."""
     import pyarrow.compute as pc
@@ -47,6 +48,7 @@ def weights_by_label(run: StoredRun) -> Rows:
     return rows
 
 
+@takes(30)
 def batch_against_own(run: StoredRun) -> Rows:
     """Ranks by the batch probe against those by each pair's own direction, measured and for orthogonal gradients."""
     from gapo.diagnostics.intervals import flat
@@ -75,6 +77,7 @@ def batch_against_own(run: StoredRun) -> Rows:
     return rows
 
 
+@takes(10)
 def what_sets_weights(run: StoredRun) -> Rows:
     """Of the start model the self share by size; of a run its outcome, and of GAPO's also what finds flipped pairs."""
     if not run.evals:
@@ -122,6 +125,7 @@ def _signals(run: StoredRun) -> Rows:
     ]
 
 
+@takes(10)
 def scored_or_trained(run: StoredRun) -> Rows:
     """Score every pair by its gap at the start, for the runs after; or see what a run on a selection came to."""
     from gapo.diagnostics.drift import drift_between

@@ -12,6 +12,7 @@ def outcome(run: StoredRun) -> Rows:
     return [
         {
             "accuracy": after["accuracy"],
+            "pairs": evals["pairs"],
             "likelihood_accuracy": after["likelihood_accuracy"],
             "margin": after["margin"],
             "accuracy_before": evals["before"]["accuracy"],

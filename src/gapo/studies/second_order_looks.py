@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapo.studies.held_out import held_out, model_of, start_of
 from gapo.studies.rows import Row, Rows
-from gapo.studies.store import StoredRun
+from gapo.studies.store import StoredRun, takes
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,6 +21,7 @@ HEAD_PAIRS, EVERY_PAIRS, THEORY_PAIRS = 64, 16, 16
 LARGEST = 5_000_000  # weights: of larger models the head alone
 
 
+@takes(25)
 def spectra(run: StoredRun) -> Rows:
     """The ends of the loss Hessian's spectrum: head and every parameter, the method's own loss and one for all."""
     from gapo.objectives import get_objective
@@ -76,6 +77,7 @@ def _needs(run: StoredRun, model: nn.Module, pairs: Sequence[EncodedPair], pad: 
     return needs
 
 
+@takes(35)
 def expansions(run: StoredRun) -> Rows:
     """Gaps at nine radii in float64 beside their expansion, and the spectral bound: a row a radius."""
     import numpy as np

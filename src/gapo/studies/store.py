@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STOPPED, OBSERVED, FACTS = "stopped.json", "observed", "facts.json"
+_TAKES = "usual_seconds"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,20 @@ class StoredRun:
 
 
 Observer = Callable[[StoredRun], Rows]
+
+
+def takes(seconds: float) -> Callable[[Observer], Observer]:
+    """Says what one look takes about in the lab, for plans that are made before one was measured."""
+
+    def marked(observe: Observer) -> Observer:
+        setattr(observe, _TAKES, seconds)
+        return observe
+
+    return marked
+
+
+def usual_seconds(observe: Observer) -> float:
+    return float(getattr(observe, _TAKES, 0.0))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from gapo.runs.recipe import Recipe
 from gapo.studies.grid import Cell, Tuned, address_of, recipe_of
 from gapo.studies.rows import Row, Rows
-from gapo.studies.scale import Scale
-from gapo.studies.store import Observer, Store
+from gapo.studies.scale import MINI, Scale
+from gapo.studies.store import Observer, Store, usual_seconds
 from gapo.studies.study import Study
 
 
@@ -27,13 +27,23 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Runs of one kind take about the same time."""
+        """Trainings of one kind take about the same time."""
         data, train, anchor = (self.recipe[section] for section in ("data", "train", "anchor"))
         cut = f"{train.get('per_device_train_batch_size')}x{train.get('gradient_accumulation_steps', 1)}"
         length = f"{data['limit']} pairs {train.get('num_train_epochs', 1)} epochs {train.get('max_steps', -1)} steps"
         how = f"{anchor['strategy']} {anchor['engine']} {anchor['scope']} sam {train.get('sam_radius', 0)}"
-        looks = "" if self.trained else " untrained " + " ".join(one.__name__ for one in self.observers)
-        return f"{self.recipe['model']['name']} {self.recipe['objective']['name']} {how} {length} {cut}{looks}"
+        alone = " alone" if self.timed else ""
+        return f"{self.recipe['model']['name']} {self.recipe['objective']['name']} {how} {length} {cut}{alone}"
+
+    def look(self, observe: Observer) -> str:
+        """Looks of one kind take about the same time."""
+        return f"{observe.__name__} {'after' if self.trained else 'before'} {self.kind}"
+
+    def parts(self, scale: Scale) -> dict[str, float]:
+        """The kinds of all it is made of, each with the seconds it takes until one was measured."""
+        slower = scale.run_seconds / MINI.run_seconds
+        training = {self.kind: scale.run_seconds} if self.trained else {}
+        return training | {self.look(observe): slower * usual_seconds(observe) for observe in self.observers}
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,14 @@ def _done(task: Task, store: Store) -> bool:
         return True
     trained = not task.trained or store.trained(task.address)
     return trained and all(store.observed(task.address, look) is not None for look in task.observers)
+
+
+def parts_left(task: Task, scale: Scale, store: Store) -> dict[str, float]:
+    """The parts of a task that are not there yet."""
+    there = {task.look(look) for look in task.observers if store.observed(task.address, look) is not None}
+    if store.trained(task.address):
+        there.add(task.kind)
+    return {kind: seconds for kind, seconds in task.parts(scale).items() if kind not in there}
 
 
 def waves(tasks: Sequence[Task]) -> list[list[Task]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from gapo.studies.scale import Scale
 from gapo.studies.tasks import Task
 from gapo.training.record import read_steps
 
@@ -17,28 +16,25 @@ FILE = "times.jsonl"
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of finished runs by kind."""
+    """Seconds of finished trainings and looks by kind."""
 
     path: Path
 
-    def keep(self, task: Task, seconds: float, scale: Scale, side_by_side: int) -> None:
+    def keep(self, spent: Mapping[str, float]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = {"kind": task.kind, "scale": scale.name, "seconds": round(seconds, 2), "side_by_side": side_by_side}
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.writelines(json.dumps({"kind": kind, "seconds": round(spent[kind], 2)}) + "\n" for kind in spent)
 
-    def expected(self, tasks: Iterable[Task], scale: Scale) -> list[float]:
-        """Seconds for each task: the median of its kind, else of all runs of the scale, else the scale's word."""
-        lines = read_steps(self.path)
-        usual = median([line["seconds"] for line in lines if line["scale"] == scale.name] or [scale.run_seconds])
+    def expected(self, tasks: Iterable[Mapping[str, float]]) -> list[float]:
+        """Seconds for the parts of each task: of each the median of its kind, else what the part itself says."""
         by_kind: dict[str, list[float]] = {}
-        for line in lines:
+        for line in read_steps(self.path):
             by_kind.setdefault(line["kind"], []).append(line["seconds"])
-        return [median(by_kind.get(task.kind, [usual])) for task in tasks]
+        return [sum(median(by_kind.get(kind, [usual])) for kind, usual in parts.items()) for parts in tasks]
 
-    def total(self, tasks: Sequence[Task], scale: Scale, side_by_side: int) -> float:
-        """Seconds for all of them: timed ones one by one, the others side by side."""
-        expected = self.expected(tasks, scale)
+    def total(self, tasks: Sequence[Task], parts: Sequence[Mapping[str, float]], side_by_side: int) -> float:
+        """Seconds for these parts of all of them: timed ones one by one, the others side by side."""
+        expected = self.expected(parts)
         alone = sum(seconds for task, seconds in zip(tasks, expected, strict=True) if task.timed)
         return alone + (sum(expected) - alone) / side_by_side
 

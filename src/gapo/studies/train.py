@@ -21,20 +21,28 @@ from gapo.studies.tasks import Task
 STATUS = Path("/proc/self/status")
 
 
-def carry_out(task: Task, root: Path) -> float:
-    """Train and observe; seconds it took. A run that cannot go on is marked, with its reason."""
-    began = time.monotonic()
-    store = Store(root)
+def carry_out(task: Task, root: Path) -> dict[str, float]:
+    """Train and observe; seconds by kind of work. A run that cannot go on is marked, with its reason."""
+    store, spent = Store(root), dict[str, float]()
     with _quiet():
         if not task.trained:
             _write_recipe(task, root)
         elif not store.trained(task.address):
-            _train(task, root)
+            with _timed(spent, task.kind):
+                _train(task, root)
         if store.stopped(task.address) is None:
             for observe in task.observers:
                 if store.observed(task.address, observe) is None:
-                    store.keep(task.address, observe, observe(store.run(task.address)))
-    return time.monotonic() - began
+                    with _timed(spent, task.look(observe)):
+                        store.keep(task.address, observe, observe(store.run(task.address)))
+    return spent
+
+
+@contextmanager
+def _timed(spent: dict[str, float], kind: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    spent[kind] = time.monotonic() - began
 
 
 def _train(task: Task, root: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from math import sqrt
 
-from gapo.studies.columns import NAME
+from gapo.studies.columns import DRIFT, NAME, WIN
 from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.knobs import BASE_RATES, FACTORS, KNOBS
@@ -35,14 +36,18 @@ def grid(scale: Scale) -> list[Cell]:
 
 
 def tables(rows: Rows) -> Tables:
-    """A setting with a run that stopped is not chosen; of equals the smaller learning rate is."""
+    """A setting with a run that stopped is not chosen."""
     safe = [group for group in grouped(rows, BY).values() if not any("stopped" in row for row in group)]
-    tried = summarised([row for group in safe for row in group], BY, ("accuracy",))
+    tried = summarised([row for group in safe for row in group], BY, ("accuracy", "pairs", "win_rate", "drift"))
     return {"chosen": [_best(group) for group in grouped(tried, ["method"]).values()], "tried": tried}
 
 
 def _best(tried: Rows) -> Row:
-    best = max(tried, key=lambda row: (row["accuracy"], -row["learning_rate"]))
+    """Of the settings within a standard error of the best the gentlest: the smallest learning rate moves least."""
+    top = max(tried, key=lambda row: row["accuracy"])
+    error = sqrt(top["accuracy"] * (1 - top["accuracy"]) / (top["pairs"] * top["seeds"]))
+    near = [row for row in tried if row["accuracy"] >= top["accuracy"] - error]
+    best = max(near, key=lambda row: (-row["learning_rate"], row["accuracy"]))
     rates = sorted({row["learning_rate"] for row in tried})
     at_edge = best["learning_rate"] in (rates[0], rates[-1]) and len(rates) > 1
     worst = min(row["accuracy"] for row in tried)
@@ -78,10 +83,11 @@ TUNING = Study(
     first_seed=100,  # none of the seeds of the other studies
     differs="The paper tunes GAPO for each model and takes the baselines' knobs from SimPO's paper. Here every method "
     "gets nine settings, tried at 20 % random flips, and is judged by the accuracy of its own reward on clean pairs "
-    "whose prompts are held out of the training pairs. All other studies use `chosen.csv`; SimPO+SAM uses SimPO's.",
+    "whose prompts are held out of the training pairs; of settings within a standard error of the best the one with "
+    "the smallest learning rate is taken. All other studies use `chosen.csv`; SimPO+SAM uses SimPO's.",
     exhibits=(
         Sheet("chosen", "Chosen", (NAME, RATE, KNOB, VALIDATION, WORST, Column("edge", "rate at an end", WORDS))),
         Dots("chosen", "chosen", "Validation accuracy at the chosen setting", VALIDATION, NAME),
-        Sheet("tried", "All that was tried", (NAME, RATE, KNOB, VALIDATION)),
+        Sheet("tried", "All that was tried", (NAME, RATE, KNOB, VALIDATION, WIN, DRIFT)),
     ),
 )

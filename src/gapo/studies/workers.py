@@ -23,8 +23,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def done_in_turn(tasks: Sequence[Task], root: Path, side_by_side: int) -> Iterator[tuple[Task, float]]:
-    """Carry out the tasks; each with its seconds as it ends. Timed ones each get a fresh process, alone."""
+def done_in_turn(tasks: Sequence[Task], root: Path, side_by_side: int) -> Iterator[tuple[Task, dict[str, float]]]:
+    """Carry out the tasks; each with its seconds by kind as it ends. Timed ones each get a fresh process, alone."""
     timed = bool(tasks) and tasks[0].timed
     processes = 1 if timed else max(1, min(side_by_side, len(tasks)))
     with pool(processes, threads=max(1, cores() // processes), once=timed) as workers:
@@ -33,8 +33,8 @@ def done_in_turn(tasks: Sequence[Task], root: Path, side_by_side: int) -> Iterat
 
 def _collected(
     workers: ProcessPoolExecutor, tasks: Sequence[Task], root: Path, processes: int
-) -> Iterator[tuple[Task, float]]:
-    waiting, running = list(tasks), dict[Future[float], Task]()
+) -> Iterator[tuple[Task, dict[str, float]]]:
+    waiting, running = list(tasks), dict[Future[dict[str, float]], Task]()
     while waiting or running:
         while waiting and len(running) < processes:  # no more than run, so that an error stops the rest at once
             task = waiting.pop(0)

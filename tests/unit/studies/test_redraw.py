@@ -12,6 +12,7 @@ from gapo.report.study_files import ABOUT, PAGE, disagreements, read_study, writ
 from gapo.studies.about import about_study
 from gapo.studies.catalogue import BY_NAME, CATALOGUE
 from gapo.studies.conduct import gathered
+from gapo.studies.judged_looks import probes
 from gapo.studies.scale import MINI
 from gapo.studies.second_order_looks import COMMON, EVERY, HEAD, OWN, expansions, spectra
 from gapo.studies.store import Store, write_json
@@ -36,6 +37,7 @@ def invented(task):
         "skill": 0.9 - 0.1 * number,
         "drift": 0.1 * number,
         "reply_tokens": 10 + number,
+        "pairs": 800,
         "seconds": 5 + 10 * number,
         "steps": 50,
         "peak_bytes": int(5e8 * (1 + number)),
@@ -59,7 +61,21 @@ def invented_expansions(task):
     ]
 
 
-INVENTED = {spectra: invented_spectra, expansions: invented_expansions}
+def invented_probes(task):
+    """Disputed pairs weigh less, all but one."""
+    rng = np.random.default_rng(int(task.address[:8], 16))
+    marks = [k % 2 == 0 for k in range(16)]
+    others = dict.fromkeys(("margin", "gap", "gap_self", "gap_others", "grad_norm"), 0.5)
+    tokens = {"chosen_tokens": 4, "rejected_tokens": 5}
+    weights = [1.2 - 0.2 * (mark and k > 0) + 0.01 * rng.random() for k, mark in enumerate(marks)]
+    return [
+        {"pair_id": f"{task.address}{k}", "prompt": int(rng.integers(1e9)), "disputed": mark, "weight": w, **others}
+        | tokens
+        for k, (mark, w) in enumerate(zip(marks, weights, strict=True))
+    ]
+
+
+INVENTED = {spectra: invented_spectra, expansions: invented_expansions, probes: invented_probes}
 
 
 def filled(study, folder, seeds=2):
@@ -172,23 +188,48 @@ def test_theory_counts_every_bound_and_says_when_one_is_broken(tmp_path):
     assert np.allclose(slopes, 3)
 
 
+def test_judges_takes_all_seeds_pairs_together_and_claims_no_more_than_the_interval(tmp_path):
+    study = CATALOGUE["judges"]
+    rows = gathered(study, filled(study, tmp_path), [])
+    tables = study.tables(rows)
+    (summary,) = tables["weights"]
+    assert (summary["marked_pairs"], summary["other_pairs"]) == (16, 16)
+    weights = {mark: np.mean([row["weight"] for row in rows if row["disputed"] is mark]) for mark in (True, False)}
+    assert math.isclose(summary["relative"], weights[True] / weights[False] - 1, rel_tol=1e-9)
+    assert "clear: disputed pairs are the low-weight ones" in study.findings(tables)[2]
+    equal = [{**row, "weight": 1.0} for row in rows]
+    assert "do not show" in study.findings(study.tables(equal))[2]
+
+
 def test_tuning_writes_what_the_other_studies_read(tmp_path):
     study = BY_NAME["tuning"]
     setting = filled(study, tmp_path / "runs")
     rows = gathered(study, setting, [])
     write_study(study, rows, about_study(study, setting), tmp_path / "tuning")
     tuned = read_tuned(tmp_path / "tuning")
-    best = max((row for row in study.tables(rows)["tried"] if row["method"] == "gapo"), key=lambda row: row["accuracy"])
-    assert tuned["gapo"].learning_rate == best["learning_rate"]
-    assert tuned["gapo"].knobs == json.loads(best["knobs"])
+    chosen = next(row for row in study.tables(rows)["chosen"] if row["method"] == "gapo")
+    assert tuned["gapo"].learning_rate == chosen["learning_rate"]
+    assert tuned["gapo"].knobs == json.loads(chosen["knobs"])
     assert set(about_study(CATALOGUE["noise"], Setting(MINI, Store(tmp_path), tuned))["tuned"]) >= {"gapo", "dpo"}
+
+
+def test_of_settings_that_cannot_be_told_apart_the_gentlest_is_chosen():
+    def tried(rate, knob, accuracy):
+        labels = {"method": "dpo", "learning_rate": rate, "knobs": json.dumps({"beta": knob})}
+        return [{**labels, "seed": seed, "run": "r", "accuracy": accuracy, "pairs": 200} for seed in (100, 101)]
+
+    # the standard error of 0.7 over 400 pairs is 0.0229
+    rows = [*tried(1.0, 1, 0.67), *tried(2.0, 1, 0.68), *tried(2.0, 2, 0.69), *tried(4.0, 1, 0.7)]
+    (chosen,) = BY_NAME["tuning"].tables(rows)["chosen"]
+    assert (chosen["learning_rate"], chosen["knobs"]) == (2.0, '{"beta": 2}')
+    assert chosen["edge"] == "no"
 
 
 def test_a_run_that_stopped_is_named_and_its_setting_not_chosen(tmp_path):
     study = BY_NAME["tuning"]
     setting = filled(study, tmp_path / "runs")
     rows = gathered(study, setting, [])
-    best = max((row for row in study.tables(rows)["tried"] if row["method"] == "gapo"), key=lambda row: row["accuracy"])
+    best = next(row for row in study.tables(rows)["chosen"] if row["method"] == "gapo")
     address = next(
         row["run"]
         for row in rows

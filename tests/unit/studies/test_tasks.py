@@ -10,9 +10,9 @@ from gapo.errors import InputError
 from gapo.runs.recipe import recipe_hash
 from gapo.studies import side_by_side
 from gapo.studies.conduct import gathered, plan
-from gapo.studies.scale import SMOLLM2
+from gapo.studies.scale import MINI, SMOLLM2
 from gapo.studies.side_by_side import Tried, processes_for
-from gapo.studies.store import Store, observer_name, write_json
+from gapo.studies.store import Store, observer_name, takes, write_json
 from gapo.studies.tasks import Setting, tasks_of, to_do, waves
 from gapo.studies.times import Times, in_words
 from study_of_tests import SCALE, TINY, look
@@ -21,6 +21,11 @@ from study_of_tests import SCALE, TINY, look
 @pytest.fixture
 def setting(tmp_path):
     return Setting(SCALE, Store(tmp_path), {}, 2)
+
+
+@takes(7)
+def long_look(run):
+    return []
 
 
 def finish(setting, task):
@@ -96,16 +101,30 @@ def test_missing_runs_are_named_with_the_way_out(setting):
         gathered(TINY, setting, [])
 
 
+def test_a_plan_counts_looks_and_not_what_is_there(setting):
+    def seconds() -> tuple[float, float]:
+        found = plan([replace(TINY, observe=long_look)], setting)
+        return found.seconds, found.whole_seconds
+
+    trained = [task for task in tasks_of([TINY], setting) if task.trained]
+    looks = 6 * 7 * SCALE.run_seconds / MINI.run_seconds
+    whole = len(trained) * SCALE.run_seconds + looks
+    assert seconds() == pytest.approx((whole, whole))
+    finish(setting, trained[0])
+    assert seconds() == pytest.approx((whole - SCALE.run_seconds, whole))
+
+
 def test_a_plan_goes_by_the_seconds_of_earlier_runs(setting):
-    tasks = tasks_of([TINY], setting)
+    tasks = sorted(tasks_of([TINY], setting), key=lambda task: not task.trained)
     times = Times(setting.store.root / "times.jsonl")
-    assert times.total(tasks, SCALE, 1) == 6 * SCALE.run_seconds
-    times.keep(tasks[0], 4.0, SCALE, 1)
-    times.keep(tasks[0], 6.0, SCALE, 1)
-    assert times.expected(tasks, SCALE) == [5.0] * 6  # of its kind, else of the scale
-    times.keep(tasks[1], 50.0, SCALE, 1)
-    assert times.expected(tasks[:2], SCALE) == [5.0, 50.0]
-    assert times.total([replace(tasks[0], timed=True), tasks[0]], SCALE, 2) == 5.0 + 2.5
+    parts = [task.parts(SCALE) for task in tasks]
+    assert times.total(tasks, parts, 1) == SCALE.run_seconds * sum(task.trained for task in tasks)
+    times.keep({tasks[0].kind: 4.0})
+    times.keep({tasks[0].kind: 6.0, tasks[0].look(tasks[0].observers[0]): 2.0})
+    assert times.expected(parts[:1]) == [7.0]
+    times.keep({tasks[1].kind: 50.0})
+    assert times.expected(parts[:2]) == [7.0, 50.0]
+    assert times.total([replace(tasks[0], timed=True), tasks[0]], [parts[0]] * 2, 2) == 7.0 + 3.5
     assert plan([TINY], setting).runs == plan([TINY], setting).left == 6
     assert [in_words(s) for s in (12, 600, 9000)] == ["12 s", "10 min", "2 h 30 min"]
 
