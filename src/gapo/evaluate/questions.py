@@ -81,8 +81,8 @@ def first_questions(bench: Bench, limit: int) -> Bench:
 
 
 def version_of(questions: Iterable[Question]) -> str:
-    """16 hex digits that change with any question, its id or the order."""
-    content = json.dumps([[each.id, each.prompt] for each in questions], separators=(",", ":"))
+    """16 hex digits that change with any question or id; the order in a file does not matter."""
+    content = json.dumps(sorted([each.id, each.prompt] for each in questions), separators=(",", ":"))
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
