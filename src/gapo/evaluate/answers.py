@@ -50,8 +50,7 @@ def read_answers(path: Path, bench: Bench) -> Answers:
     if not path.is_file():
         near = near_file(path)
         raise InputError(f"{path} does not exist; {f'did you mean {near!r}?' if near else 'check the path'}")
-    rows = [_Row.of(row, where) for where, row in rows_of(path)]
-    found = _matched(rows, bench, path)
+    found = found_answers(path, bench)
     missing = [each for each in bench.questions if each.id not in found]
     if missing:
         first = f"{missing[0].id} {_short(missing[0].prompt)!r}"
@@ -156,7 +155,7 @@ def _answer_id(*content: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Row:
+class AnswerRow:
     """One row of an answer file, whatever its form; `id` or `prompt` may be missing."""
 
     where: str
@@ -167,7 +166,7 @@ class _Row:
     tokens: int | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], where: str) -> _Row:
+    def of(cls, row: Mapping[str, Any], where: str) -> AnswerRow:
         if "choices" in row or "messages" in row:
             name = row.get("question_id") or row.get("uid")
             model = row.get("model_id") or row.get("model")
@@ -187,12 +186,12 @@ def _token_len(row: Mapping[str, Any]) -> int | None:
     return length if isinstance(length, int) else None
 
 
-def _matched(rows: list[_Row], bench: Bench, path: Path) -> dict[str, _Row]:
-    """Each question's row. Rows of other questions are left out: a limit asks for fewer than the file has."""
+def found_answers(path: Path, bench: Bench) -> dict[str, AnswerRow]:
+    """The row of each question that has one. Rows of other questions are left out: a limit asks for fewer."""
     by_prompt = {key: each for each in bench.questions for key in _keys(each.prompt)}
     by_id = {each.id: each for each in bench.questions}
-    found: dict[str, _Row] = {}
-    for row in rows:
+    found: dict[str, AnswerRow] = {}
+    for row in (AnswerRow.of(content, where) for where, content in rows_of(path)):
         question = by_id.get(row.id) if row.id is not None else None
         if question is not None and row.prompt is not None and question.prompt.strip() != row.prompt.strip():
             raise InputError(
