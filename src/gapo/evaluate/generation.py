@@ -77,7 +77,7 @@ def generate_answers(
             answerer.answer(left, keep)
         answers = _answers(answerer, bench, path, [done[each.id] for each in bench.questions])
         write_answers(answers, bench, path)
-        partial.finish(bench)
+        partial.finish()
     return answers
 
 

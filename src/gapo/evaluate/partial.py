@@ -67,7 +67,7 @@ class Partial:
         file.flush()
         os.fsync(file.fileno())
 
-    def finish(self, bench: Bench) -> None:
+    def finish(self) -> None:
         """The file is written: what is in it need not stay here; answers to other questions do."""
         if self._file is not None:
             self._file.close()
