@@ -133,10 +133,8 @@ class Endpoint:
         if response.status_code == 200:
             return read_reply(text)
         unspoken = unspoken_in(text, body) if response.status_code in (400, 422) else set()
-        if unspoken - self.unspoken:
+        if unspoken:
             self.unspoken.update(unspoken)
-            return await self._ask(client, self._spoken(body))
-        if unspoken:  # another request has found out meanwhile
             return await self._ask(client, self._spoken(body))
         raise refusal(response.status_code, response.headers.get("retry-after"), text, self)
 
