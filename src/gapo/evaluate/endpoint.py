@@ -82,6 +82,7 @@ class Endpoint:
         temperature: float,
         top_logprobs: int | None = None,
         seed: int | None = None,
+        top_p: float | None = None,
     ) -> Reply:
         """One chat completion. Refused if no request can succeed, EndpointError after the last try of this one."""
         body: dict[str, Any] = {
@@ -94,6 +95,8 @@ class Endpoint:
             body |= {"logprobs": True, "top_logprobs": top_logprobs}
         if seed is not None:
             body["seed"] = seed
+        if top_p is not None:
+            body["top_p"] = top_p
         tries = 0
         while True:
             try:

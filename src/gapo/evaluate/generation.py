@@ -105,7 +105,9 @@ def _made_before(answerer: Answerer, bench: Bench, path: Path) -> list[Made]:
             f"{path} holds {about['questions']} answers and these {len(bench.questions)} questions would leave "
             f"{len(rows)} of them; choose another --out"
         )
-    finishes = {name: finish for finish, names in (about.get("notes", {}).get("finish") or {}).items() for name in names}
+    finishes = {
+        name: finish for finish, names in (about.get("notes", {}).get("finish") or {}).items() for name in names
+    }
     return [Made(name, row.text, row.tokens, finishes.get(name, "end")) for name, row in rows.items()]
 
 
