@@ -183,7 +183,7 @@ class Progress:
         if done <= self.before:
             return ""
         if done == total:
-            return f"{in_words(seconds)}"
+            return f"in {in_words(seconds)}"
         return f"about {in_words(seconds / (done - self.before) * (total - done))} left"
 
 

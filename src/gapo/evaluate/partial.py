@@ -51,7 +51,7 @@ class Partial:
         prompts = {each.id: each.prompt for each in bench.questions}
         found: dict[str, Made] = {}
         for line in lines[1:]:
-            if prompts.get(line.get("id")) == line.get("prompt"):
+            if line.get("id") in prompts and prompts[line["id"]] == line.get("prompt"):
                 found[line["id"]] = Made(line["id"], line["output"], line["tokens"], line["finish"])
             else:
                 self.others += 1

@@ -21,7 +21,7 @@ class ServedAnswerer:
     def __init__(self, endpoint: Endpoint, decoding: Decoding, *, name: str | None = None) -> None:
         self.model, self.endpoint, self.decoding = name or endpoint.model, endpoint, decoding
         self.facts: Mapping[str, Any] = {"engine": "server", "served": endpoint.model, **decoding.facts()}
-        self.notes: dict[str, Any] = {"base_url": endpoint.base_url}
+        self.notes: Mapping[str, Any] = {"base_url": endpoint.base_url}
         self._failed: list[tuple[Question, EndpointError]] = []
         self._in_a_row = 0
 
@@ -65,7 +65,7 @@ class ServedAnswerer:
             return []
         self._in_a_row = 0
         if reply.model:
-            self.notes["server_says"] = reply.model
+            self.notes = {**self.notes, "server_says": reply.model}
         text = reply.text.encode(errors="replace").decode().strip()  # half a surrogate pair is no text
         return [Made(question.id, text, reply.completion_tokens or None, FINISHES.get(reply.finish, reply.finish))]
 
