@@ -75,7 +75,11 @@ def test_official_examples_come_back_as_they_were(name: str, tmp_path: Path) -> 
 
 def test_arena_answers_as_they_are_kept_now(tmp_path: Path) -> None:
     rows = [
-        {"uid": str(i), "model": "m", "messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": c}]}
+        {
+            "uid": str(i),
+            "model": "m",
+            "messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": c}],
+        }
         for i, c in enumerate([{"answer": "yes"}, "no"])
     ]
     (tmp_path / "a.jsonl").write_text(jsonl(rows))

@@ -16,7 +16,14 @@ from gapo.evaluate.partial import Made
 from gapo.evaluate.questions import Question
 from gapo.pairs.encode import Encoder
 
-PROMPTS = ["hello", "what is the time", "tell me about a cat that sings", "how are you today I am fine", "red blue", "yes"]
+PROMPTS = [
+    "hello",
+    "what is the time",
+    "tell me about a cat that sings",
+    "how are you today I am fine",
+    "red blue",
+    "yes",
+]
 QUESTIONS = [Question(str(i), prompt) for i, prompt in enumerate(PROMPTS)]
 GREEDY = Decoding(12)
 DRAWN = Decoding(12, temperature=1.3, top_p=0.9, seed=4)
@@ -97,13 +104,13 @@ def test_the_nucleus_is_the_fewest_tokens_that_reach_the_share() -> None:
 
 def test_every_end_token_ends_an_answer() -> None:
     model, tokenizer = tiny.llama(), tiny.tiny_tokenizer()
-    ids = Encoder(tokenizer).prompt_ids("hello")
-    free = by_hand(model, ids, 12, {2})
-    place = next(i for i in range(2, 12) if free[i] not in free[:i])
-    model.generation_config.eos_token_id = [2, free[place]]
-    made = answers(model, GREEDY)["0"]
+    free = {each.id: by_hand(model, Encoder(tokenizer).prompt_ids(each.prompt), 12, {2}) for each in QUESTIONS}
+    name, ids = max(free.items(), key=lambda item: len(item[1]))
+    place = next(i for i in range(2, len(ids)) if ids[i] not in ids[:i])
+    model.generation_config.eos_token_id = [2, ids[place]]
+    made = answers(model, GREEDY)[name]
     assert (made.finish, made.tokens) == ("end", place)
-    assert made.text == tokenizer.decode(free[:place], skip_special_tokens=True).strip()
+    assert made.text == tokenizer.decode(ids[:place], skip_special_tokens=True).strip()
 
 
 def test_the_end_of_turn_of_the_template_ends_an_answer() -> None:
@@ -124,7 +131,12 @@ def test_settings_of_the_checkpoint_do_not_work_unseen() -> None:
 
 def test_a_prompt_near_the_last_position_is_answered_as_far_as_there_is_room() -> None:
     model = tiny.llama()  # 128 positions; the tokenizer adds one start token
-    questions = [*QUESTIONS, Question("near", "cat " * 122), Question("full", "dog " * 127), Question("over", "cat " * 200)]
+    questions = [
+        *QUESTIONS,
+        Question("near", "cat " * 122),
+        Question("full", "dog " * 127),
+        Question("over", "cat " * 200),
+    ]
     found = answers(model, GREEDY, questions)
     free = by_hand(model, Encoder(tiny.tiny_tokenizer()).prompt_ids("cat " * 122), 5, {2})
     assert (found["near"].tokens, found["near"].finish) == (len(free), "length" if len(free) == 5 else "end")

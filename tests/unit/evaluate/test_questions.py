@@ -19,12 +19,19 @@ def lines(path: Path, *rows: object) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("name", "count", "baseline"), [("alpacaeval", 805, "gpt4_1106_preview"), ("arena-hard", 500, "gpt-4-0314")])
+@pytest.mark.parametrize(
+    ("name", "count", "baseline"), [("alpacaeval", 805, "gpt4_1106_preview"), ("arena-hard", 500, "gpt-4-0314")]
+)
 def test_the_official_questions_are_known(name: str, count: int, baseline: str) -> None:
     if not (DATA / "alpacaeval2").is_dir():
         pytest.skip("the official files are not beside the project; they are never shipped")
     bench = bench_named(name, data_dir=DATA)
-    assert (len(bench.questions), bench.baseline, len(bench.references), bench.complete) == (count, baseline, count, True)
+    assert (len(bench.questions), bench.baseline, len(bench.references), bench.complete) == (
+        count,
+        baseline,
+        count,
+        True,
+    )
     some = bench_named(name, data_dir=DATA, limit=7)
     assert some.questions == bench.questions[:7]
     assert (some.complete, len(some.references), some.version == bench.version) == (False, 7, False)
@@ -109,7 +116,9 @@ def test_official_files_that_are_nowhere_are_one_sentence(tmp_path: Path, monkey
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    with pytest.raises(InputError, match=r"alpaca_eval_gpt4_baseline\.json of tatsu-lab/alpaca_eval is needed.*--data-dir"):
+    with pytest.raises(
+        InputError, match=r"alpaca_eval_gpt4_baseline\.json of tatsu-lab/alpaca_eval is needed.*--data-dir"
+    ):
         bench_named("alpacaeval", data_dir=tmp_path)
     with pytest.raises(InputError, match="there is no folder"):
         bench_named("arena-hard", data_dir=tmp_path / "none")
