@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +197,12 @@ main()
 
 
 @pytest.fixture
-def sums(tmp_path: Path) -> Path:
-    path = tmp_path / "sums.txt"
-    path.write_text("".join(f"{i} + {i + 3} =\n" for i in range(12)))
+def scenes(tmp_path: Path) -> Path:
+    path = tmp_path / "scenes.txt"
+    wanted = product(("red", "pink", "blue"), ("fox", "toad"), ("park calmly", "garden politely"))
+    path.write_text(
+        "".join(f"describe a {colour} {animal} that plays in the {end} :\n" for colour, animal, end in wanted)
+    )
     return path
 
 
@@ -212,9 +216,9 @@ def run(*words: object) -> str:
     "drawn", [(), ("--temperature", "1.0", "--top-p", "0.9", "--seed", "3")], ids=["greedy", "drawn"]
 )
 def test_killed_in_the_middle_and_run_again_gives_the_same_file(
-    drawn: tuple[str, ...], sums: Path, tmp_path: Path
+    drawn: tuple[str, ...], scenes: Path, tmp_path: Path
 ) -> None:
-    common = ["lab", "--bench", str(sums), "--max-new-tokens", "20", *drawn]
+    common = ["lab", "--bench", str(scenes), "--max-new-tokens", "20", *drawn]
     command = [sys.executable, "-c", KILLED, "generate", *common, "--batch-tokens", "100"]
     killed = subprocess.run(
         [*command, "--out", str(tmp_path / "k.jsonl")], env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
@@ -233,16 +237,16 @@ def test_killed_in_the_middle_and_run_again_gives_the_same_file(
 
 
 def test_the_command_writes_where_it_says_and_counts(
-    sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = run("lab", "--bench", sums, "--limit", 3, "--max-new-tokens", 2)
-    assert "answers/sums/lab.jsonl" in said
+    said = run("lab", "--bench", scenes, "--limit", 3, "--max-new-tokens", 2)
+    assert "answers/scenes/lab.jsonl" in said
     assert "are cut at 2 tokens (--max-new-tokens)" in said
-    assert len(Path("answers/sums/lab.jsonl").read_text().splitlines()) == 3
+    assert len(Path("answers/scenes/lab.jsonl").read_text().splitlines()) == 3
 
 
-def test_an_adapter_answers_as_the_merged_model_does(sums: Path, tmp_path: Path) -> None:
+def test_an_adapter_answers_as_the_merged_model_does(scenes: Path, tmp_path: Path) -> None:
     import torch
 
     from gapo.evaluate.answering_model import load_answering
@@ -259,9 +263,11 @@ def test_an_adapter_answers_as_the_merged_model_does(sums: Path, tmp_path: Path)
     for name, adapter in (("merged", None), ("lab", "adapter")):
         extra = ("--adapter", tmp_path / adapter) if adapter else ()
         model = name if adapter else tmp_path / name
-        run(model, *extra, "--bench", sums, "--max-new-tokens", 16, "--name", "x", "--out", tmp_path / f"{name}.jsonl")
+        run(
+            model, *extra, "--bench", scenes, "--max-new-tokens", 16, "--name", "x", "--out", tmp_path / f"{name}.jsonl"
+        )
     assert (tmp_path / "lab.jsonl").read_bytes() == (tmp_path / "merged.jsonl").read_bytes()
-    run("lab", "--bench", sums, "--max-new-tokens", 16, "--name", "x", "--out", tmp_path / "start.jsonl")
+    run("lab", "--bench", scenes, "--max-new-tokens", 16, "--name", "x", "--out", tmp_path / "start.jsonl")
     assert (tmp_path / "start.jsonl").read_bytes() != (tmp_path / "merged.jsonl").read_bytes()
     model, _ = load_answering(str(tmp_path / "merged"), dtype="bfloat16")
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
@@ -271,17 +277,17 @@ def test_an_adapter_answers_as_the_merged_model_does(sums: Path, tmp_path: Path)
     ("words", "said"),
     [
         (("--bench", "alpacaval"), "did you mean 'alpacaeval'"),
-        (("--bench", "sums.txt", "--out", "a.json"), r"must end in \.jsonl"),
-        (("--bench", "sums.txt", "--dtype", "float8"), "unknown model.dtype 'float8'"),
-        (("--bench", "sums.txt", "--adapter", "."), "holds no adapters"),
+        (("--bench", "scenes.txt", "--out", "a.json"), r"must end in \.jsonl"),
+        (("--bench", "scenes.txt", "--dtype", "float8"), "unknown model.dtype 'float8'"),
+        (("--bench", "scenes.txt", "--adapter", "."), "holds no adapters"),
         (
-            ("--bench", "sums.txt", "--base-url", "http://localhost:1/v1", "--dtype", "float32"),
+            ("--bench", "scenes.txt", "--base-url", "http://localhost:1/v1", "--dtype", "float32"),
             "--dtype is the server's",
         ),
     ],
 )
 def test_bad_words_are_one_sentence(
-    words: tuple[str, ...], said: str, sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], said: str, scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=said):
