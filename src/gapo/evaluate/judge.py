@@ -1,0 +1,311 @@
+"""A judge over an endpoint, or any other that decides between two answers, and all games of a model against a reference."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from gapo.errors import InputError
+from gapo.evaluate.answers import Answers
+from gapo.evaluate.endpoint import Endpoint, EndpointError, Refused, Reply, in_turn
+from gapo.evaluate.judge_prompts import FIVE_STEPS, ONE_TOKEN, WHICH_IS_BETTER, Template
+from gapo.evaluate.questions import ALPACAEVAL, ARENA_HARD, Bench, Question
+from gapo.evaluate.readings import (
+    SAME,
+    for_the_model,
+    read_five_labels,
+    read_one_token,
+    read_three_labels,
+    shown_swapped,
+)
+from gapo.evaluate.verdict_cache import VerdictCache
+from gapo.evaluate.verdicts import FAILED, Judging, Reading, Verdict, write_judging
+
+if TYPE_CHECKING:
+    import httpx2
+
+FEWEST_IN_A_ROW = 4  # failed games, one after another, that mean the server is gone and not the game at fault
+
+
+class Judge(Protocol):
+    """Decides one game. `prompt` is name@version; `options` is what else a verdict depends on."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def games(self) -> int: ...
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+    async def decide(self, question: Question, ours: str, theirs: str, game: int, swapped: bool) -> Reading: ...
+
+
+@dataclass
+class EndpointJudge:
+    """A language model behind an endpoint, asked with a template. `async with` holds its connections open."""
+
+    endpoint: Endpoint
+    template: Template
+    max_tokens: int
+    temperature: float
+    games: ClassVar[int] = 2
+    top_logprobs: ClassVar[int | None] = None
+    usual_tokens: ClassVar[int] = 500  # of a reply, for the estimate of cost
+    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.model
+
+    @property
+    def prompt(self) -> str:
+        return self.template.name
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        options = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return options if self.top_logprobs is None else options | {"top_logprobs": self.top_logprobs}
+
+    async def __aenter__(self) -> EndpointJudge:
+        self._client = await self.endpoint.client().__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def messages(self, question: Question, ours: str, theirs: str, swapped: bool) -> list[dict[str, str]]:
+        first, second = (theirs, ours) if swapped else (ours, theirs)
+        return self.template.filled(question.prompt, first, second)
+
+    async def decide(self, question: Question, ours: str, theirs: str, game: int, swapped: bool) -> Reading:
+        if self._client is None:
+            raise RuntimeError("a judge over an endpoint is used inside `async with judge`")
+        reply = await self.endpoint.chat(
+            self._client,
+            self.messages(question, ours, theirs, swapped),
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_logprobs=self.top_logprobs,
+        )
+        return for_the_model(self.read(reply), swapped)
+
+    def read(self, reply: Reply) -> Reading:
+        raise NotImplementedError
+
+
+@dataclass
+class AlpacaJudge(EndpointJudge):
+    """AlpacaEval's way: one game, one token m or M, its log-probs."""
+
+    template: Template = ONE_TOKEN
+    max_tokens: int = 1
+    temperature: float = 1.0  # of the token that is drawn; the log-probs do not depend on it
+    games: ClassVar[int] = 1
+    top_logprobs: ClassVar[int | None] = 5
+    usual_tokens: ClassVar[int] = 1
+
+    async def decide(self, question: Question, ours: str, theirs: str, game: int, swapped: bool) -> Reading:
+        if ours == theirs:  # a draw, as AlpacaEval has it, for nothing
+            return Reading(0.5, by=SAME)
+        return await super().decide(question, ours, theirs, game, swapped)
+
+    def read(self, reply: Reply) -> Reading:
+        return read_one_token(reply)
+
+
+@dataclass
+class ArenaJudge(EndpointJudge):
+    """Arena-Hard's way: two games with the order swapped, five labels."""
+
+    template: Template = FIVE_STEPS
+    max_tokens: int = 4096
+    temperature: float = 0.0
+    usual_tokens: ClassVar[int] = 700
+
+    def read(self, reply: Reply) -> Reading:
+        return read_five_labels(reply)
+
+
+@dataclass
+class PairJudge(EndpointJudge):
+    """Which is better, in both orders: for any prompts."""
+
+    template: Template = WHICH_IS_BETTER
+    max_tokens: int = 1024
+    temperature: float = 0.0
+    usual_tokens: ClassVar[int] = 200
+
+    def read(self, reply: Reply) -> Reading:
+        return read_three_labels(reply)
+
+
+def judge_of(bench: str, endpoint: Endpoint, **given: Any) -> EndpointJudge:
+    """The judge that a bench asks for; what is given as None stays as it is usual for that judge."""
+    kinds: dict[str, type[EndpointJudge]] = {ALPACAEVAL: AlpacaJudge, ARENA_HARD: ArenaJudge}
+    kind: Callable[..., EndpointJudge] = kinds.get(bench, PairJudge)
+    return kind(endpoint, **{name: value for name, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Game:
+    """One question, both answers, and the order they are shown in."""
+
+    question: Question
+    ours: str
+    theirs: str
+    number: int
+    swapped: bool
+    key: str
+
+    def verdict(self, reading: Reading) -> Verdict:
+        return Verdict(
+            id=self.question.id,
+            game=self.number,
+            swapped=self.swapped,
+            preference=reading.preference,
+            weight=reading.weight,
+            status=reading.status,
+            text=reading.text,
+            key=self.key,
+            ours=len(self.ours),
+            theirs=len(self.theirs),
+            subset=self.question.subset,
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a judging is: games decided of all, and the reading that was just made."""
+
+    done: int
+    total: int
+    reading: Reading
+
+
+def games_of(bench: Bench, answers: Answers, reference: Answers, judge: Judge) -> list[Game]:
+    """Every game that is to be played, in the order of the questions."""
+    return [
+        _game(question, _answer(answers, question), _answer(reference, question), number, judge)
+        for question in bench.questions
+        for number in range(judge.games)
+    ]
+
+
+def _answer(answers: Answers, question: Question) -> str:
+    if question.id not in answers.by_id:
+        raise InputError(f"{answers.model} has no answer to question {question.id}; make it with gapo generate")
+    return answers.by_id[question.id]
+
+
+def _game(question: Question, ours: str, theirs: str, number: int, judge: Judge) -> Game:
+    swapped = shown_swapped(judge.games, question.prompt, number)
+    content = [judge.name, judge.prompt, question.prompt, ours, theirs, swapped, dict(judge.options)]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return Game(question, ours, theirs, number, swapped, digest)
+
+
+def left_of(games: Iterable[Game], cache: VerdictCache) -> list[Game]:
+    """Those the cache has no verdict of, each content once."""
+    return list({game.key: game for game in games if cache.get(game.key) is None}.values())
+
+
+def judge_answers(
+    bench: Bench,
+    answers: Answers,
+    reference: Answers,
+    judge: Judge,
+    cache: VerdictCache,
+    folder: Path,
+    tell: Callable[[Progress], Any] = lambda progress: None,
+    *,
+    concurrency: int = 1,
+) -> Judging:
+    """Play the games that were not played yet, and write the judging of all of them to `folder`.
+
+    When the judge is gone, what it has decided is in the cache, and the error says how many games are left.
+    """
+    games = games_of(bench, answers, reference, judge)
+    left = left_of(games, cache)
+    try:
+        failed = asyncio.run(_play(judge, left, cache, concurrency, tell, len(games)))
+    except EndpointError as error:
+        still = sum(cache.get(game.key) is None for game in games)
+        raise EndpointError(
+            f"{error}; {len(games) - still} of {len(games)} games are decided and kept, "
+            f"{still} are left: the same command goes on with them"
+        ) from None
+    readings = [cache.get(game.key) or failed[game.key] for game in games]
+    judging = Judging(
+        bench=bench.name,
+        bench_version=bench.version,
+        complete=bench.complete,
+        model=answers.model,
+        reference=reference.model,
+        judge=judge.name,
+        judge_says=", ".join(sorted({reading.says for reading in readings if reading.says})),
+        prompt=judge.prompt,
+        decoding=answers.decoding,
+        judge_options={**judge.options, "read_by": dict(Counter(each.by for each in readings if each.by))},
+        verdicts=tuple(game.verdict(reading) for game, reading in zip(games, readings, strict=True)),
+    )
+    write_judging(judging, folder)
+    return judging
+
+
+async def _play(
+    judge: Judge,
+    games: Sequence[Game],
+    cache: VerdictCache,
+    concurrency: int,
+    tell: Callable[[Progress], Any],
+    total: int,
+) -> dict[str, Reading]:
+    """Decide the games; every verdict is in the cache before anything else happens. Returns those that failed.
+
+    A game that fails for itself (too long for the judge, say) is noted; the same for several in a row ends it all.
+    """
+    failed: dict[str, Reading] = {}
+    decided = in_a_row = 0
+
+    async def play(game: Game) -> tuple[Game, Reading]:
+        nonlocal in_a_row
+        try:
+            reading = await judge.decide(game.question, game.ours, game.theirs, game.number, game.swapped)
+        except Refused:
+            raise
+        except EndpointError as error:
+            in_a_row += 1
+            if in_a_row >= max(FEWEST_IN_A_ROW, concurrency) or not (decided or in_a_row < len(games)):
+                raise
+            return game, Reading(None, FAILED, text=str(error))
+        in_a_row = 0
+        return game, reading
+
+    def keep(played: tuple[Game, Reading]) -> None:
+        nonlocal decided
+        game, reading = played
+        if reading.status == FAILED:
+            failed[game.key] = reading
+        else:
+            cache.put(game.key, reading)
+            decided += 1
+        tell(Progress(total - len(games) + decided, total, reading))
+
+    def work() -> Iterator[Callable[[], Any]]:
+        for game in games:
+            yield lambda game=game: play(game)
+
+    holding: Any = judge if isinstance(judge, AbstractAsyncContextManager) else nullcontext()
+    async with holding:
+        await in_turn(work(), concurrency, keep)
+    return failed
