@@ -1,4 +1,4 @@
-"""A judge over an endpoint, or any other that decides between two answers, and all games of a model against a reference."""
+"""All games of a model against a reference, decided by any judge."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from gapo.errors import InputError
 from gapo.evaluate.answers import Answers
-from gapo.evaluate.endpoint import Endpoint, EndpointError, Refused, Reply, in_turn
-from gapo.evaluate.judge_prompts import FIVE_STEPS, ONE_TOKEN, WHICH_IS_BETTER, Template
-from gapo.evaluate.questions import ALPACAEVAL, ARENA_HARD, Bench, Question
-from gapo.evaluate.readings import (
-    SAME,
-    for_the_model,
-    read_five_labels,
-    read_one_token,
-    read_three_labels,
-    shown_swapped,
-)
+from gapo.evaluate.endpoint import EndpointError, Refused, in_turn
+from gapo.evaluate.endpoint_judges import AlpacaJudge, ArenaJudge, EndpointJudge, PairJudge, judge_of
+from gapo.evaluate.questions import Bench, Question
+from gapo.evaluate.readings import shown_swapped
 from gapo.evaluate.verdict_cache import VerdictCache
 from gapo.evaluate.verdicts import FAILED, Judging, Reading, Verdict, write_judging
 
-if TYPE_CHECKING:
-    import httpx2
+__all__ = [
+    "AlpacaJudge",
+    "ArenaJudge",
+    "EndpointJudge",
+    "Game",
+    "Judge",
+    "PairJudge",
+    "Progress",
+    "games_of",
+    "judge_answers",
+    "judge_of",
+    "left_of",
+]
 
 FEWEST_IN_A_ROW = 4  # failed games, one after another, that mean the server is gone and not the game at fault
 
@@ -46,114 +50,6 @@ class Judge(Protocol):
     @property
     def options(self) -> Mapping[str, Any]: ...
     async def decide(self, question: Question, ours: str, theirs: str, game: int, swapped: bool) -> Reading: ...
-
-
-@dataclass
-class EndpointJudge:
-    """A language model behind an endpoint, asked with a template. `async with` holds its connections open."""
-
-    endpoint: Endpoint
-    template: Template
-    max_tokens: int
-    temperature: float
-    games: ClassVar[int] = 2
-    top_logprobs: ClassVar[int | None] = None
-    usual_tokens: ClassVar[int] = 500  # of a reply, for the estimate of cost
-    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
-
-    @property
-    def name(self) -> str:
-        return self.endpoint.model
-
-    @property
-    def prompt(self) -> str:
-        return self.template.name
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        options = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        return options if self.top_logprobs is None else options | {"top_logprobs": self.top_logprobs}
-
-    async def __aenter__(self) -> EndpointJudge:
-        self._client = await self.endpoint.client().__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-
-    def messages(self, question: Question, ours: str, theirs: str, swapped: bool) -> list[dict[str, str]]:
-        first, second = (theirs, ours) if swapped else (ours, theirs)
-        return self.template.filled(question.prompt, first, second)
-
-    async def decide(self, question: Question, ours: str, theirs: str, game: int, swapped: bool) -> Reading:
-        if self._client is None:
-            raise RuntimeError("a judge over an endpoint is used inside `async with judge`")
-        reply = await self.endpoint.chat(
-            self._client,
-            self.messages(question, ours, theirs, swapped),
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            top_logprobs=self.top_logprobs,
-        )
-        return for_the_model(self.read(reply), swapped)
-
-    def read(self, reply: Reply) -> Reading:
-        raise NotImplementedError
-
-
-@dataclass
-class AlpacaJudge(EndpointJudge):
-    """AlpacaEval's way: one game, one token m or M, its log-probs."""
-
-    template: Template = ONE_TOKEN
-    max_tokens: int = 1
-    temperature: float = 1.0  # of the token that is drawn; the log-probs do not depend on it
-    games: ClassVar[int] = 1
-    top_logprobs: ClassVar[int | None] = 5
-    usual_tokens: ClassVar[int] = 1
-
-    async def decide(self, question: Question, ours: str, theirs: str, game: int, swapped: bool) -> Reading:
-        if ours == theirs:  # a draw, as AlpacaEval has it, for nothing
-            return Reading(0.5, by=SAME)
-        return await super().decide(question, ours, theirs, game, swapped)
-
-    def read(self, reply: Reply) -> Reading:
-        return read_one_token(reply)
-
-
-@dataclass
-class ArenaJudge(EndpointJudge):
-    """Arena-Hard's way: two games with the order swapped, five labels."""
-
-    template: Template = FIVE_STEPS
-    max_tokens: int = 4096
-    temperature: float = 0.0
-    usual_tokens: ClassVar[int] = 700
-
-    def read(self, reply: Reply) -> Reading:
-        return read_five_labels(reply)
-
-
-@dataclass
-class PairJudge(EndpointJudge):
-    """Which is better, in both orders: for any prompts."""
-
-    template: Template = WHICH_IS_BETTER
-    max_tokens: int = 1024
-    temperature: float = 0.0
-    usual_tokens: ClassVar[int] = 200
-
-    def read(self, reply: Reply) -> Reading:
-        return read_three_labels(reply)
-
-
-def judge_of(bench: str, endpoint: Endpoint, **given: Any) -> EndpointJudge:
-    """The judge that a bench asks for; what is given as None stays as it is usual for that judge."""
-    kinds: dict[str, type[EndpointJudge]] = {ALPACAEVAL: AlpacaJudge, ARENA_HARD: ArenaJudge}
-    kind: Callable[..., EndpointJudge] = kinds.get(bench, PairJudge)
-    return kind(endpoint, **{name: value for name, value in given.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -285,7 +181,7 @@ async def _play(
             raise
         except EndpointError as error:
             in_a_row += 1
-            if in_a_row >= max(FEWEST_IN_A_ROW, concurrency) or not (decided or in_a_row < len(games)):
+            if in_a_row >= min(max(FEWEST_IN_A_ROW, concurrency), len(games)):
                 raise
             return game, Reading(None, FAILED, text=str(error))
         in_a_row = 0

@@ -95,8 +95,9 @@ def _read(reply: Reply, preference: float, weight: int, by: str) -> Reading:
 
 
 def _unreadable(reply: Reply) -> Reading:
-    if reply.finish == "length":
+    said = _said(reply)
+    if reply.finish == "length" and len(said.split()) != 1:  # one word, where one token was asked for, is no cut text
         status = TRUNCATED
     else:
-        status = MALFORMED if _said(reply) else EMPTY
+        status = MALFORMED if said else EMPTY
     return Reading(None, status, 1, reply.text, reply.model)
