@@ -51,9 +51,9 @@ def judge(
 
     Examples:
 
-      gapo judge answers.json --bench alpacaeval --base-url https://api.openai.com/v1 --model gpt-4-1106-preview --out judged
+      gapo judge answers.json --base-url https://api.openai.com/v1 --model gpt-4-1106-preview --out judged
 
-      gapo judge ours.jsonl --against theirs.jsonl --bench prompts.txt --base-url http://localhost:8000/v1 --model judge --out judged
+      gapo judge ours.jsonl --against theirs.jsonl --bench prompts.txt --base-url URL --model NAME --out judged
     """
     from gapo.evaluate.answers import baseline_answers, read_answers
     from gapo.evaluate.cost import cost_of

@@ -22,7 +22,7 @@ PRICES = {
 
 @dataclass(frozen=True)
 class Cost:
-    """An estimate. `out_usual` is for replies of the usual length, `out_most` if every reply is as long as it may be."""
+    """An estimate. `out_usual`: replies of the usual length; `out_most`: every reply as long as it may be."""
 
     requests: int
     tokens_in: int

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -197,11 +198,7 @@ async def _play(
             decided += 1
         tell(Progress(total - len(games) + decided, total, reading))
 
-    def work() -> Iterator[Callable[[], Any]]:
-        for game in games:
-            yield lambda game=game: play(game)
-
     holding: Any = judge if isinstance(judge, AbstractAsyncContextManager) else nullcontext()
     async with holding:
-        await in_turn(work(), concurrency, keep)
+        await in_turn((partial(play, game) for game in games), concurrency, keep)
     return failed

@@ -96,8 +96,6 @@ def _read(reply: Reply, preference: float, weight: int, by: str) -> Reading:
 
 def _unreadable(reply: Reply) -> Reading:
     said = _said(reply)
-    if reply.finish == "length" and len(said.split()) != 1:  # one word, where one token was asked for, is no cut text
-        status = TRUNCATED
-    else:
-        status = MALFORMED if said else EMPTY
+    cut = reply.finish == "length" and len(said.split()) != 1  # one word, where one token was asked for, is not cut
+    status = TRUNCATED if cut else MALFORMED if said else EMPTY
     return Reading(None, status, 1, reply.text, reply.model)
