@@ -127,9 +127,10 @@ def test_retry_after_has_seconds_or_a_date(header, seconds):
 
 
 def test_after_the_last_try_one_sentence_says_what_happened():
-    with Server(in_order(Says({"error": {"message": "overloaded"}}, 503))) as server:
-        with pytest.raises(EndpointError, match=r"gave no answer in 3 tries; the last: status 503: overloaded"):
-            ask(server, retries=2)
+    words = "gave no answer in 3 tries; the last: status 503: overloaded"
+    overloaded = Says({"error": {"message": "overloaded"}}, 503)
+    with Server(in_order(overloaded)) as server, pytest.raises(EndpointError, match=words):
+        ask(server, retries=2)
     assert len(server.asked) == 3
 
 
@@ -142,16 +143,16 @@ def test_after_the_last_try_one_sentence_says_what_happened():
     ],
 )
 def test_what_cannot_succeed_is_asked_once(status, message, words):
-    with Server(in_order(Says({"error": {"message": message}}, status))) as server:
-        with pytest.raises(Refused, match=words):
-            ask(server)
+    no = Says({"error": {"message": message}}, status)
+    with Server(in_order(no)) as server, pytest.raises(Refused, match=words):
+        ask(server)
     assert len(server.asked) == 1
 
 
 def test_a_request_that_is_wrong_in_itself_is_not_the_server_gone():
-    with Server(in_order(Says({"error": {"message": "context length exceeded"}}, 400))) as server:
-        with pytest.raises(EndpointError, match="context length exceeded") as error:
-            ask(server)
+    too_long = Says({"error": {"message": "context length exceeded"}}, 400)
+    with Server(in_order(too_long)) as server, pytest.raises(EndpointError, match="context length exceeded") as error:
+        ask(server)
     assert not isinstance(error.value, Refused)
     assert len(server.asked) == 1
 
