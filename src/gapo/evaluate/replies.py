@@ -27,6 +27,10 @@ class Refused(EndpointError):
     """The server would refuse every request like this one: wrong key, no such model, no money."""
 
 
+class Unanswered(EndpointError):
+    """No answer after the last try: the server is busy, broken or gone."""
+
+
 class Later(Exception):
     """Worth another try, after `wait` seconds if the server named a time."""
 

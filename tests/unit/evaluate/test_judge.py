@@ -19,6 +19,10 @@ async def no_pause(seconds: float) -> None:
     """The clock of tests."""
 
 
+def preferences(judging):
+    return [each.preference for each in judging.verdicts]
+
+
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -44,9 +48,7 @@ def judged(tmp_path):
 def test_one_token_judging_is_the_judges_opinion(judged):
     with Server(one_token) as server:
         judging = judged(server)
-    assert [each.preference for each in judging.verdicts] == pytest.approx(
-        [likes_ours(n) for n in range(20)], abs=1e-12
-    )
+    assert preferences(judging) == pytest.approx([likes_ours(n) for n in range(20)], abs=1e-12)
     assert {each.swapped for each in judging.verdicts} == {True, False}  # and it was asked from both sides
     assert [each.id for each in judging.verdicts] == [str(n) for n in range(20)]
     assert judging.judge_options["read_by"] == {"log-probs": 20}
@@ -62,7 +64,7 @@ def test_without_log_probs_the_text_decides(judged):
 
     with Server(no_logprobs) as server:
         judging = judged(server)
-    assert [each.preference for each in judging.verdicts] == [float(likes_ours(n) > 0.5) for n in range(20)]
+    assert preferences(judging) == [float(likes_ours(n) > 0.5) for n in range(20)]
     assert judging.judge_options["read_by"] == {"text": 20}
 
 
@@ -78,7 +80,7 @@ def test_five_labels_in_two_games(judged):
 def test_a_plain_comparison_in_both_orders(judged):
     with Server(three_labels) as server:
         judging = judged(server, PairJudge, 4)
-    assert [each.preference for each in judging.verdicts] == [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    assert preferences(judging) == [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_judge_that_always_likes_the_first_wins_nobody_anything(judged):
@@ -125,7 +127,7 @@ def test_equal_answers_are_a_draw_for_nothing(tmp_path):
     with Server(one_token) as server:
         judge = AlpacaJudge(Endpoint(server.url, "judge-1"))
         judging = judge_answers(questions, ours, ours, judge, VerdictCache(tmp_path / "c"), tmp_path / "out")
-    assert [each.preference for each in judging.verdicts] == [0.5] * 3
+    assert preferences(judging) == [0.5] * 3
     assert not server.asked
 
 
@@ -175,6 +177,13 @@ def test_a_game_that_fails_for_itself_does_not_stop_the_others(judged):
     assert len(server.asked) == 7  # what failed is asked for again, the rest is not
 
 
+def test_a_server_that_refuses_everything_ends_it(judged):
+    with Server(lambda body, number: Says({"error": {"message": "no such option"}}, 400)) as server:
+        with pytest.raises(EndpointError, match=r"no such option.*0 of 20 games"):
+            judged(server)
+        assert len(server.asked) < 12
+
+
 def test_a_mixture_of_troubles_changes_no_verdict(judged):
     """429, 500, cuts and nonsense, one after another on every question; the opinion comes through."""
     troubles = [
@@ -188,16 +197,12 @@ def test_a_mixture_of_troubles_changes_no_verdict(judged):
     tries = itertools.count()
     with Server(lambda body, number: one_token(body) if next(tries) % 3 == 2 else troubles[number % 6]) as server:
         judging = judged(server, size=12, retries=30)
-    assert [each.preference for each in judging.verdicts] == pytest.approx(
-        [likes_ours(n) for n in range(12)], abs=1e-12
-    )
+    assert preferences(judging) == pytest.approx([likes_ours(n) for n in range(12)], abs=1e-12)
 
 
 def test_a_judge_that_goes_away_costs_nothing_already_paid_for(judged):
     with Server(lambda body, number: one_token(body) if number < 7 else Says({}, 500)) as server:
-        words = (
-            r"gave no answer in 3 tries.*; 7 of 20 games are decided and kept, 13 are left: the same command goes on"
-        )
+        words = r"gave no answer in 3 tries.*; 7 of 20 games are decided and kept, 13 are left: the same command"
         with pytest.raises(EndpointError, match=words):
             judged(server)
     assert not judged.folder.exists()  # no numbers of a part
