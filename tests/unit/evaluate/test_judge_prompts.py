@@ -11,7 +11,8 @@ from gapo.errors import InputError
 from gapo.evaluate import judge_prompts
 from gapo.evaluate.judge_prompts import FIVE_STEPS, ONE_TOKEN, WHICH_IS_BETTER, read_template, template
 
-CHATML = "<|im_start|>system\nBe fair.\n<|im_end|>\n<|im_start|>user\nQ: {instruction} m: {output_1} M: {output_2}\n<|im_end|>"
+USER = "Q: {instruction} m: {output_1} M: {output_2}"
+CHATML = f"<|im_start|>system\nBe fair.\n<|im_end|>\n<|im_start|>user\n{USER}\n<|im_end|>"
 YAML = """
 judge_model: x
 system_prompt: "Be fair."
@@ -53,7 +54,7 @@ def test_plain_text_is_one_message(tmp_path):
 
 def test_a_prompt_is_official_by_its_text_alone(tmp_path, monkeypatch):
     """We ship no official text; the rule is shown on a text whose digest is put in their place."""
-    messages = [["system", "Be fair."], ["user", "Q: {instruction} m: {output_1} M: {output_2}"]]
+    messages = [["system", "Be fair."], ["user", USER]]
     digest = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
     monkeypatch.setitem(judge_prompts.OFFICIAL, digest, judge_prompts.ALPACA_OFFICIAL)
     (tmp_path / "whatever.txt").write_text(CHATML + "\n\n")
