@@ -46,7 +46,12 @@ class Command:
 
     def run(self, url: str, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.line(url, *more), env=self.environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
+            self.line(url, *more),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
 
 
@@ -76,10 +81,10 @@ def test_it_says_what_it_costs_and_spends_nothing_unasked(command):
     assert [each.preference for each in judging.verdicts] == [1.0, 1.0, 0.0, 0.0] * 4
 
 
-def test_a_killed_run_goes_on_without_asking_again(command):
-    """SIGKILL while two requests hang: what was answered before is never asked for again."""
-    hanging = threading.Event()
-    free = threading.Event()
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_goes_on_without_asking_again(command, how):
+    """Stopped while two requests hang: what was answered before is never asked for again."""
+    hanging, free = threading.Event(), threading.Event()
 
     def answer(body, number):
         if number >= 6:
@@ -89,14 +94,18 @@ def test_a_killed_run_goes_on_without_asking_again(command):
         return three_labels(body)
 
     with Server(answer) as server:
-        running = subprocess.Popen(
-            command.line(server.url, "--yes", "--concurrency", "2"), env=command.environment, stderr=subprocess.PIPE
-        )
-        assert hanging.wait(60), running.communicate()[1]
-        running.send_signal(signal.SIGKILL)
-        assert running.wait(10) == -signal.SIGKILL
+        line = command.line(server.url, "--yes", "--concurrency", "2")
+        running = subprocess.Popen(line, env=command.environment, stderr=subprocess.PIPE, text=True)
+        assert hanging.wait(60)
+        running.send_signal(how)
+        said = running.communicate(timeout=20)[1]
         free.set()
-        before = [(shown(body)) for body in server.asked[:6]]
+        before = [shown(body) for body in server.asked[:6]]
+    if how == signal.SIGINT:
+        assert running.returncode == 130
+        assert "interrupted; 6 of 16 games are decided and kept" in said
+    else:
+        assert running.returncode == -signal.SIGKILL
     with Server(three_labels) as server:
         done = command.run(server.url, "--yes")
         after = [shown(body) for body in server.asked]
@@ -105,6 +114,20 @@ def test_a_killed_run_goes_on_without_asking_again(command):
     assert len(after) == 10
     assert not set(before) & set(after)
     assert read_judging(command.out).counts == {"ok": 16}
+
+
+@pytest.mark.parametrize(("said", "code", "asked"), [(b"n\n", 1, 0), (b"y\n", 0, 16)])
+def test_on_a_terminal_it_asks(command, said, code, asked):
+    ours, theirs = os.openpty()
+    os.write(ours, said)
+    with Server(three_labels) as server:
+        done = subprocess.run(
+            command.line(server.url), env=command.environment, capture_output=True, text=True, stdin=theirs, check=False
+        )
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, len(server.asked)) == (code, asked)
+    assert "Go on?" in done.stderr
 
 
 def test_the_key_is_in_no_file_and_no_output(command):
