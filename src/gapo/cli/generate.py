@@ -24,12 +24,14 @@ def generate(
     ],
     *,
     bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or a file of prompts.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write [answers/BENCH/NAME.json or .jsonl].")] = None,
-    name: Annotated[str | None, typer.Option(help="What the model is called in the file [from MODEL].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; answers/BENCH/NAME.json(l) if not given.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What the model is called in the file; else from MODEL.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="A folder with the official files; else the Hub.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first questions.")] = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option(help="The longest answer [alpacaeval 2048, arena-hard 4096, a file 1024].")
+        int | None, typer.Option(help="The longest answer (alpacaeval 2048, arena-hard 4096, a file 1024).")
     ] = None,
     temperature: Annotated[float, typer.Option(help="0: the most likely token; above: drawn.")] = 0.0,
     top_p: Annotated[float, typer.Option("--top-p", help="Draw from the likeliest tokens with this share.")] = 1.0,

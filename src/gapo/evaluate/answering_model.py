@@ -1,4 +1,4 @@
-"""The model that answers: a name as `gapo train` takes it, or a folder of adapters on their base."""
+"""The model that answers: a name as `gapo train` takes it, a run, or a folder of adapters on their base."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def load_answering(
     """Model and tokenizer on the device there is. Adapters become part of fp32 weights before these are rounded."""
     import torch
 
+    name = _model_of_run(name)
     if adapter is None and _is_adapter(Path(name).expanduser()):
         name, adapter = _base_of(Path(name).expanduser()), name
     policy = load_policy(name, dtype="float32" if adapter else dtype, frozen=True, say=say)
@@ -50,6 +51,12 @@ def _with_adapter(model: Any, folder: Path) -> Any:
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         raise InputError(f"the adapters in {folder} do not fit this model ({one_line(error)})") from None
     return merged(adapted)
+
+
+def _model_of_run(name: str) -> str:
+    """The folder `model` of a run's folder; any other name as it is."""
+    folder = Path(name).expanduser()
+    return str(folder / "model") if (folder / "recipe.yaml").is_file() and (folder / "model").is_dir() else name
 
 
 def _is_adapter(folder: Path) -> bool:

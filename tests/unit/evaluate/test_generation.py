@@ -267,7 +267,7 @@ def test_an_adapter_answers_as_the_merged_model_does(scenes: Path, tmp_path: Pat
             model, *extra, "--bench", scenes, "--max-new-tokens", 16, "--name", "x", "--out", tmp_path / f"{name}.jsonl"
         )
     assert (tmp_path / "lab.jsonl").read_bytes() == (tmp_path / "merged.jsonl").read_bytes()
-    run("lab", "--bench", scenes, "--max-new-tokens", 16, "--name", "x", "--out", tmp_path / "start.jsonl")
+    run("lab", *common, tmp_path / "start.jsonl")
     assert (tmp_path / "start.jsonl").read_bytes() != (tmp_path / "merged.jsonl").read_bytes()
     model, _ = load_answering(str(tmp_path / "merged"), dtype="bfloat16")
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,61 +13,27 @@ from gapo.cli.main import app
 from gapo.errors import InputError
 from gapo.evaluate.answers import read_answers
 from gapo.evaluate.questions import bench_named
+from loopback import Says, Server, completion
 
 KEY = "sk-very-secret-0123456789"
-
-
-class Server:
-    """`reply` makes status and body from a request; `asked` keeps every request's body."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.keys: set[str | None] = set()
-        self.reply: Callable[[dict[str, Any]], tuple[int, Any]] = self.echo
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._send(200, {"data": []})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.asked.append(body)
-                server.keys.add(self.headers["authorization"])
-                self._send(*server.reply(body))
-
-            def _send(self, status: int, content: Any) -> None:
-                data = json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-
-    def echo(self, body: dict[str, Any], finish: str = "stop") -> tuple[int, Any]:
-        text = f" {prompt(body)[::-1]} \n"
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
-        return 200, {"model": "served-v2", "choices": [choice], "usage": {"completion_tokens": 5}}
 
 
 def prompt(body: dict[str, Any]) -> str:
     return str(body["messages"][-1]["content"])
 
 
+def echo(body: dict[str, Any], number: int = 0, finish: str = "stop") -> Says:
+    return Says(completion(f" {prompt(body)[::-1]} \n", finish=finish, model="served-v2"))
+
+
+def refused(message: str, status: int = 400) -> Says:
+    return Says({"error": {"message": message}}, status=status)
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+    with Server(echo) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +64,7 @@ def test_a_server_answers_every_question_once(server: Server) -> None:
     assert answers.model == "served"
     assert answers.by_id == {str(i): f"question {i}"[::-1] for i in range(20)}
     assert answers.notes["server_says"] == "served-v2"
-    assert server.keys == {f"Bearer {KEY}"}
+    assert set(server.keys) == {f"Bearer {KEY}"}
     assert not any(KEY in path.read_text() for path in Path().rglob("*") if path.is_file())
 
 
@@ -113,46 +76,48 @@ def test_drawn_answers_have_a_seed_of_their_own(server: Server) -> None:
 
 
 def test_an_interrupted_run_goes_on_where_it_was(server: Server) -> None:
-    def until_twelve(body: dict[str, Any]) -> tuple[int, Any]:
-        return server.echo(body) if len(server.asked) <= 12 else (401, {"error": {"message": f"bad key {KEY}"}})
-
-    server.reply = until_twelve
+    server.answer = lambda body, number: echo(body) if number < 12 else refused(f"bad key {KEY}", 401)
     with pytest.raises(InputError, match="refuses the key") as caught:
         run(server, "--concurrency", 1)
     assert KEY not in str(caught.value)
     assert not Path("a.jsonl").exists()
-    before, server.reply, server.asked = server.asked[:12], server.echo, []
+    before, server.answer, server.asked = server.asked[:12], echo, []
     assert "12 of 20 answers are there already" in run(server)
     assert len(server.asked) == 8
     assert not {*map(prompt, before)} & {*map(prompt, server.asked)}
 
 
-def test_one_refused_question_does_not_hold_up_the_others(server: Server) -> None:
-    def but_seven(body: dict[str, Any]) -> tuple[int, Any]:
-        return (400, {"error": {"message": "too long"}}) if prompt(body) == "question 7" else server.echo(body)
+def test_a_busy_server_is_asked_again(server: Server) -> None:
+    busy = Says({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0"})
+    server.answer = lambda body, number: busy if number % 3 == 0 else echo(body)
+    run(server)
+    assert len(server.asked) > 20
+    assert len(read_answers(Path("a.jsonl"), bench_named("q.txt")).by_id) == 20
 
-    server.reply = but_seven
+
+def test_one_refused_question_does_not_hold_up_the_others(server: Server) -> None:
+    server.answer = lambda body, number: refused("too long") if prompt(body) == "question 7" else echo(body)
     with pytest.raises(InputError, match=r"1 of 20 questions got no answer \(the first, 7: .*too long"):
         run(server)
-    server.reply, server.asked = server.echo, []
+    server.answer, server.asked = echo, []
     run(server)
     assert [*map(prompt, server.asked)] == ["question 7"]
 
 
 def test_a_server_that_refuses_everything_is_not_asked_for_long(server: Server) -> None:
-    server.reply = lambda body: (400, {"error": {"message": "no"}})
+    server.answer = lambda body, number: refused("no")
     with pytest.raises(InputError, match="refuses the request"):
         run(server, "--concurrency", 1)
     assert len(server.asked) == 8
 
 
 def test_cut_and_empty_answers_are_counted(server: Server) -> None:
-    def some_cut(body: dict[str, Any]) -> tuple[int, Any]:
+    def some_cut(body: dict[str, Any], number: int) -> Says:
         if prompt(body) == "question 1":
-            return 200, {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
-        return server.echo(body, "length" if prompt(body) in ("question 2", "question 5") else "stop")
+            return Says({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]})
+        return echo(body, finish="length" if prompt(body) in ("question 2", "question 5") else "stop")
 
-    server.reply = some_cut
+    server.answer = some_cut
     said = run(server, "--max-new-tokens", 7)
     assert "2 are cut at 7 tokens" in said
     assert "1 are empty" in said
