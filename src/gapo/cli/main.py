@@ -10,6 +10,8 @@ import typer
 from gapo.cli.bench import bench
 from gapo.cli.doctor import doctor
 from gapo.cli.flip import flip
+from gapo.cli.generate import generate
+from gapo.cli.judge import judge
 from gapo.cli.launch import let_the_first_rank_speak
 from gapo.cli.names import names
 from gapo.cli.report import report
@@ -27,6 +29,8 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(flip)
+app.command()(generate)
+app.command()(judge)
 app.command()(report)
 app.command()(bench)
 app.command()(study)

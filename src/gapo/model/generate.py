@@ -46,7 +46,7 @@ def replies(
                 attention_mask=mask,
                 max_new_tokens=max(1, min(max_new_tokens, room)),
                 pad_token_id=pad,
-                eos_token_id=_ends(model, tokenizer),
+                eos_token_id=end_ids(model, tokenizer),
                 use_cache=True,
                 **sampling,
             )
@@ -62,7 +62,7 @@ def padding_id(tokenizer: Any, model: nn.Module) -> int:
     return int(next(token for token in wanted if token is not None and token < known))
 
 
-def _ends(model: nn.Module, tokenizer: Any) -> list[int]:
+def end_ids(model: nn.Module, tokenizer: Any) -> list[int]:
     """Every token that may end a turn: the tokenizer's and the model's own."""
     config = getattr(model, "generation_config", None)
     own = getattr(config, "eos_token_id", None)

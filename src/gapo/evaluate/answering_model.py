@@ -1,0 +1,70 @@
+"""The model that answers: a name as `gapo train` takes it, a run, or a folder of adapters on their base."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gapo.errors import InputError
+from gapo.model.load import load_policy
+from gapo.model.wheel import Say
+from gapo.pairs.table import one_line
+
+
+def load_answering(
+    name: str, *, adapter: str | None = None, dtype: str = "float32", say: Say = print
+) -> tuple[Any, Any]:
+    """Model and tokenizer on the device there is. Adapters become part of fp32 weights before these are rounded."""
+    import torch
+
+    name = _model_of_run(name)
+    if adapter is None and _is_adapter(Path(name).expanduser()):
+        name, adapter = _base_of(Path(name).expanduser()), name
+    policy = load_policy(name, dtype="float32" if adapter else dtype, frozen=True, say=say)
+    model: Any = policy.model if adapter is None else _with_adapter(policy.model, Path(adapter).expanduser())
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device=device, dtype=getattr(torch, dtype)).eval(), policy.tokenizer
+
+
+def name_of(model: str, adapter: str | None = None) -> str:
+    """A short name for tables and files: no folders of this machine, no slash."""
+
+    def short(text: str) -> str:
+        path = Path(text).expanduser()
+        if not path.is_dir():
+            return text.rstrip("/").split("/")[-1]
+        return "-".join(part for part in path.resolve().parts[-2:] if part != "/")
+
+    return f"{short(model)}+{short(adapter)}" if adapter else short(model)
+
+
+def _with_adapter(model: Any, folder: Path) -> Any:
+    from peft import PeftModel
+
+    from gapo.model.merge import merged
+
+    if not _is_adapter(folder):
+        raise InputError(f"{folder} holds no adapters (no adapter_config.json); --adapter names a folder of peft's")
+    try:
+        adapted = PeftModel.from_pretrained(model, str(folder))
+    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        raise InputError(f"the adapters in {folder} do not fit this model ({one_line(error)})") from None
+    return merged(adapted)
+
+
+def _model_of_run(name: str) -> str:
+    """The folder `model` of a run's folder; any other name as it is."""
+    folder = Path(name).expanduser()
+    return str(folder / "model") if (folder / "recipe.yaml").is_file() and (folder / "model").is_dir() else name
+
+
+def _is_adapter(folder: Path) -> bool:
+    return (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file()
+
+
+def _base_of(folder: Path) -> str:
+    base = json.loads((folder / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise InputError(f"{folder} holds adapters and does not name their model; give MODEL and --adapter {folder}")
+    return str(base)
