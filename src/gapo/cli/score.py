@@ -18,7 +18,8 @@ def score(
         Path | None, typer.Option(help="A folder with AlpacaEval's df_gamed.csv; else it is fetched once from the Hub.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for scores.json and scores.md of all; else each judged folder has its own.")
+        Path | None,
+        typer.Option(help="A folder for scores.json and scores.md; else each judged folder gets its own."),
     ] = None,
     draws: Annotated[int, typer.Option(min=2, help="Draws of Arena-Hard's bootstrap.")] = 1000,
 ) -> None:

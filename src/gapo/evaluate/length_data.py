@@ -12,13 +12,19 @@ from gapo.evaluate.length_control import Gamed
 from gapo.evaluate.official import Source, in_folder, official_file
 from gapo.storage import sha256
 
-OFFICIAL_NAMES = ("df_gamed.csv", "alpacaeval2/df_gamed.csv")
 GAMED_ROWS = Source(
-    (*OFFICIAL_NAMES, "df_gamed_reconstructed.csv", "alpacaeval2/df_gamed_reconstructed.csv"),
+    (
+        "df_gamed.csv",
+        "alpacaeval2/df_gamed.csv",
+        "df_gamed_reconstructed.csv",
+        "alpacaeval2/df_gamed_reconstructed.csv",
+    ),
     "tatsu-lab/alpaca_eval",
     "df_gamed.csv",
 )
-OFFICIAL_SHA256 = "97aeec3f1c7de6dee6fd31fe66f1702623f4614c3efe1c6fc5f4927cd5fd674d"  # revision 2edc6fad of the data set
+OFFICIAL_SHA256 = (
+    "97aeec3f1c7de6dee6fd31fe66f1702623f4614c3efe1c6fc5f4927cd5fd674d"  # revision 2edc6fad of the data set
+)
 COLUMNS = ("index", "preference", "std_delta_len", "instruction_difficulty")
 
 

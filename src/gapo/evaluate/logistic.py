@@ -1,4 +1,4 @@
-"""Logistic regression on soft labels with a few features: Newton's steps, a lasso, and its strength by cross-validation.
+"""Logistic regression on soft labels: Newton's steps, a lasso, and its strength by cross-validation.
 
 Small enough to need no library: three features, a few thousand rows, milliseconds.
 """

@@ -54,7 +54,7 @@ class Questions:
     @property
     def preference(self) -> Numbers:
         """The mean of a question's games: two orders of one pair are one opinion."""
-        return np.array([np.mean([verdict.preference for verdict in games]) for games in self.games])
+        return np.array([np.mean([_said(verdict) for verdict in games]) for games in self.games])
 
     @property
     def theirs_longer(self) -> Numbers:
@@ -78,6 +78,12 @@ def questions_of(judging: Judging) -> Questions:
     return Questions(list(grouped), list(grouped.values()))
 
 
+def _said(verdict: Verdict) -> float:
+    if verdict.preference is None:
+        raise InputError(f"game {verdict.game} of question {verdict.id} is ok without a preference; judge it again")
+    return verdict.preference
+
+
 def _place(verdict: Verdict) -> tuple[float, str, int]:
     return (int(verdict.id) if verdict.id.isdecimal() else math.inf, verdict.id, verdict.game)
 
@@ -92,7 +98,7 @@ def pairwise(judging: Judging) -> Score:
     """The win rate where a judge sees both orders, with how often the order alone decided."""
     asked = questions_of(judging)
     both = [games for games in asked.games if len({verdict.swapped for verdict in games}) == 2]
-    split = [games for games in both if len({np.sign(verdict.preference - 0.5) for verdict in games}) > 1]
+    split = [games for games in both if len({np.sign(_said(verdict) - 0.5) for verdict in games}) > 1]
     facts = {"judged_in_both_orders": len(both), "orders_disagree": len(split), "subsets": asked.subsets}
     return _score(judging, "win rate", asked, *_mean(asked.preference), facts=facts)
 
@@ -119,8 +125,8 @@ def arena_hard(judging: Judging, draws: int = DRAWS, seed: int = 0) -> Score:
     """The weighted mean of all readable games, equal to a Bradley-Terry fit; the interval draws questions."""
     asked = questions_of(judging)
     games = [verdict for each in asked.games for verdict in each]
-    columns = zip(*((verdict.preference, verdict.weight, verdict.id) for verdict in games), strict=True)
-    rate = weighted_rate(*columns, draws=draws, seed=seed)
+    preference, weight = np.array([(_said(verdict), verdict.weight) for verdict in games]).T
+    rate = weighted_rate(preference, weight, [verdict.id for verdict in games], draws, seed)
     facts = {"games": len(games), "double_arrows": sum(v.weight > 1 for v in games), "draws": draws, "seed": seed}
     return _score(judging, "win rate", asked, rate.value, rate.standard_error, (rate.low, rate.high), facts=facts)
 
@@ -128,7 +134,11 @@ def arena_hard(judging: Judging, draws: int = DRAWS, seed: int = 0) -> Score:
 def scores_of(
     judging: Judging, data_dir: Path | None = None, draws: int = DRAWS, tell: Callable[[str], None] | None = None
 ) -> list[Score]:
-    """Every score that this bench allows. What AlpacaEval's length control lacks is told, or raised if nobody listens."""
+    """Every score that this bench allows.
+
+    Where the data of AlpacaEval's length control cannot be had, that is told and the score left out; nobody to tell is
+    an error.
+    """
     if judging.bench == ARENA_HARD:
         return [arena_hard(judging, draws)]
     if judging.bench != ALPACAEVAL:
