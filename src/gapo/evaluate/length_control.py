@@ -71,7 +71,7 @@ def at_equal_lengths(preference: ArrayLike, theirs_longer: ArrayLike) -> Control
         return Controlled(float(wanted.mean()), 0.0, np.array([0.0, np.copysign(np.inf, wanted.mean() - 0.5)]))
     features = np.stack([_length_term(theirs_longer, ddof=0), np.ones_like(wanted)], axis=1)
     rows = Rows(features, wanted, np.ones_like(wanted))
-    ridge = np.array([SLOPE_RIDGE * len(wanted), TINY])
+    ridge = np.array([SLOPE_RIDGE * len(wanted), 0.0])
     return _without_length(rows, rows, fit_logistic(rows, ridge), ridge)
 
 
