@@ -168,10 +168,10 @@ def _mean(preference: Numbers) -> tuple[float, float, tuple[float, float]]:
 def share_interval(share: float, standard_error: float, count: int) -> tuple[float, float]:
     """Wilson's 95 % interval for as many games as the standard error is worth: share (1 - share) / error^2.
 
-    It stays within [0, 1] and holds near the ends. Where all questions agree the error is 0 and says nothing: then each
-    counts as one game.
+    It stays within [0, 1] and holds near the ends. Where all questions agree the error is 0, but for rounding, and says
+    nothing: then each counts as one game.
     """
-    worth = share * (1 - share) / standard_error**2 if standard_error > 0 else 0.0
+    worth = share * (1 - share) / standard_error**2 if standard_error > 1e-9 else 0.0
     worth = worth if worth > 0 else float(count)
     middle = (share + Z**2 / (2 * worth)) / (1 + Z**2 / worth)
     half = Z / (1 + Z**2 / worth) * math.sqrt(share * (1 - share) / worth + Z**2 / (4 * worth**2))
