@@ -92,7 +92,8 @@ def read_judging(folder: Path) -> Judging:
         with open(folder / VERDICTS, encoding="utf-8") as lines:
             verdicts = tuple(Verdict(**json.loads(line)) for line in lines)
     except FileNotFoundError as error:
-        raise InputError(f"{folder} holds no judging ({Path(error.filename).name} is missing); `gapo judge` writes one")
+        missing = Path(error.filename).name
+        raise InputError(f"{folder} holds no judging ({missing} is missing); `gapo judge` writes one") from None
     except (ValueError, TypeError) as error:
         raise InputError(f"{folder} holds a judging that cannot be read ({error}); run `gapo judge` again") from None
     known = {name: conditions.get(name) for name in Judging.__dataclass_fields__ if name != "verdicts"}
