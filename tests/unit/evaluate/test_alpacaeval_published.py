@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from judgings import game, judging
 
 from gapo.evaluate.length_data import length_data
 from gapo.evaluate.scores import length_controlled, scores_of, win_rate
+from judgings import game, judging
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "alpacaeval2"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="alpacaeval2 is not beside the project; it is never shipped")
