@@ -62,7 +62,7 @@ def test_without_gamed_rows_it_would_be_another_number(judged, published):
 def test_reconstructed_rows_do_not_earn_the_official_name(judged):
     scores = scores_of(judged["claude"], DATA)
     assert [score.name for score in scores] == [
-        "win rate on 805 questions of AlpacaEval",
-        "length-controlled win rate on 805 questions of AlpacaEval",
+        "win rate on AlpacaEval's questions",
+        "length-controlled win rate on AlpacaEval's questions",
     ]
     assert "the rows of the gamed baselines are not the official ones" in scores[1].facts["not_official_because"]

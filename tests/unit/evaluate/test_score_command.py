@@ -44,11 +44,14 @@ def test_a_folder_gets_its_scores(alpaca):
     assert [row["value"] for row in written] == [plain.value, controlled.value]
     assert written[0]["facts"]["prompt"] == "alpaca_eval_clf@official"
     assert written[0]["name"] == "AlpacaEval 2.0 win rate"
-    assert written[1]["name"] == "length-controlled win rate on 805 questions of AlpacaEval"  # not the official rows
+    assert written[1]["name"] == "length-controlled win rate on AlpacaEval's questions"  # not the official rows
     table = (folder / "judged" / "scores.md").read_text()
     for text in (said, table):
         assert f"{controlled.value:.2f}" in text
-        assert "mine: not the official score: the rows of the gamed baselines are not the official ones" in text
+        assert (
+            "AlpacaEval's questions: not official, for the rows of the gamed baselines are not the official ones"
+            in text
+        )
 
 
 def test_several_go_to_one_place(tmp_path):

@@ -186,14 +186,14 @@ def test_the_official_name_is_earned(official):
 )
 def test_every_condition_counts(official, change, reason):
     found = win_rate(judging(official.verdicts, **(OFFICIAL_ALPACA | change)))
-    assert found.name == "win rate on 805 questions of AlpacaEval"
+    assert found.name == "win rate on AlpacaEval's questions"
     assert found.facts["not_official_because"] == [reason]
 
 
 def test_a_dropped_game_or_other_gamed_rows_cost_the_name(official):
     games = [game("0", None, status="malformed"), *official.verdicts[1:]]
     found = win_rate(judging(games, **OFFICIAL_ALPACA))
-    assert found.name == "win rate on 804 questions of AlpacaEval"
+    assert found.name == "win rate on AlpacaEval's questions"
     assert found.facts["not_official_because"] == ["1 of 805 games have no readable verdict"]
     difficulty, gamed = invented(805)
     other = Gamed(gamed.preference, gamed.length, gamed.difficulty)
@@ -221,6 +221,6 @@ def test_without_its_data_the_length_control_is_left_out_and_said(official, tmp_
 def test_other_prompts_have_a_win_rate_and_one_at_equal_lengths():
     names = [score.name for score in scores_of(one_game_each([1.0, 0.0, 1.0], [1, 2, 3], [3, 2, 2]))]
     assert names == [
-        "win rate on 3 questions of prompts.jsonl",
-        "win rate at equal lengths on 3 questions of prompts.jsonl",
+        "win rate on prompts.jsonl",
+        "win rate at equal lengths on prompts.jsonl",
     ]

@@ -37,7 +37,7 @@ def test_the_win_rate_is_exactly_that_of_the_measure(started, moved, tmp_path):
     plain, controlled = scores_of(judging)
     assert plain.value == 100 * measured["win_rate"]
     assert plain.value != 50
-    assert plain.name == f"win rate on {PROMPTS} questions of lab"
+    assert plain.name == "win rate on lab"
     ours = sample_replies(policy, tokenizer, held_out_prompts(PROMPTS), 3)
     theirs = sample_replies(*started, held_out_prompts(PROMPTS), 3)
     won = [verdict.preference for verdict in judging.verdicts]
