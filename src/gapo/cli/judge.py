@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def judge(
     answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The model's answers, of gapo generate.")],
-    base_url: Annotated[str, typer.Option(help="Server, such as http://localhost:8000/v1.")],
+    base_url: Annotated[str, typer.Option(help="Such as http://localhost:8000/v1.")],
     model: Annotated[str, typer.Option(help="The judge: a model of that server.")],
     out: Annotated[Path, typer.Option(help="Folder for the verdicts.")],
-    bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or a file of prompts.")] = "alpacaeval",
+    bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or prompts.")] = "alpacaeval",
     against: Annotated[Path | None, typer.Option(help="Answers to compare with; else the bench's own.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the bench's files; else the Hub.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions.")] = None,
@@ -33,7 +33,7 @@ def judge(
     concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 120.0,
     retries: Annotated[int, typer.Option(min=0, help="Further tries of a request.")] = 6,
-    key_variable: Annotated[str, typer.Option(help="Where the key is in the environment.")] = "OPENAI_API_KEY",
+    key_variable: Annotated[str, typer.Option(help="Variable with the key.")] = "OPENAI_API_KEY",
     prompt_file: Annotated[Path | None, typer.Option(help="The judge's prompt; else our own wording.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Of a reply; else the bench's.")] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="Else the bench's.")] = None,
@@ -44,13 +44,9 @@ def judge(
 ) -> None:
     """Let a judge compare two models' answers; `gapo score` makes numbers of it.
 
-    Verdicts are kept as they come: a run that was stopped goes on with the same command, nothing is paid for twice.
+    Verdicts are kept as they come: the same command goes on, and nothing is paid for twice.
 
-    Examples:
-
-      gapo judge answers.json --base-url https://api.openai.com/v1 --model gpt-4-1106-preview --out judged
-
-      gapo judge ours.jsonl --against theirs.jsonl --bench prompts.txt --base-url URL --model NAME --out judged
+    Example: gapo judge answers.json --bench alpacaeval --base-url URL --model NAME --out judged
     """
     from gapo.evaluate.answers import baseline_answers, read_answers
     from gapo.evaluate.cost import cost_of

@@ -15,6 +15,7 @@ from gapo.cli.judge import judge
 from gapo.cli.launch import let_the_first_rank_speak
 from gapo.cli.names import names
 from gapo.cli.report import report
+from gapo.cli.score import score
 from gapo.cli.study import study
 from gapo.cli.train import train
 from gapo.errors import InputError, TrainingStopped
@@ -34,6 +35,7 @@ app.command()(judge)
 app.command()(report)
 app.command()(bench)
 app.command()(study)
+app.command()(score)
 app.command("list")(names)
 app.command()(doctor)
 
