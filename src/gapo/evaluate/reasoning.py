@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import set_seed
 
 from gapo.errors import InputError, did_you_mean
 from gapo.evaluate.quantity import Quantity, as_json, share_of
@@ -42,37 +41,29 @@ def run_tasks(subject: Subject, names: Sequence[str], settings: TaskSettings) ->
     if settings.chat_template and not subject.tokenizer.chat_template:
         raise InputError(f"{subject.name} has no chat template; leave --chat-template out")
     with _quiet(), hub_as_it_is():
-        from lm_eval import __version__
-        from lm_eval.evaluator import evaluate  # `simple_evaluate` also asks pip about the machine, for 12 s
+        from lm_eval import __version__, simple_evaluate
         from lm_eval.models.huggingface import HFLM
         from lm_eval.tasks import TaskManager
 
-        loaded = TaskManager(include_defaults=False).load([_task(name, settings) for name in names])
-        for task in loaded["tasks"].values():
-            _set(task, settings)
-        set_seed(settings.seed)
-        found = evaluate(
+        found = simple_evaluate(
             HFLM(pretrained=subject.model, tokenizer=subject.tokenizer, batch_size=settings.batch_size),
-            loaded,
+            tasks=[_task(name, settings) for name in names],
+            task_manager=TaskManager(include_defaults=False),  # without one it indexes all tasks, for 9 s
+            num_fewshot=settings.num_fewshot,
             limit=settings.limit,
             apply_chat_template=settings.chat_template,
             fewshot_as_multiturn=settings.chat_template,
+            gen_kwargs={"max_gen_toks": settings.max_new_tokens} if settings.max_new_tokens else None,
             bootstrap_iters=1000,  # of metrics that are no means; a mean's standard error needs none
+            random_seed=settings.seed,
+            numpy_random_seed=settings.seed,
+            torch_random_seed=settings.seed,
+            fewshot_random_seed=settings.seed,
         )
     conditions = {key: getattr(settings, key) for key in ("limit", "chat_template", "max_new_tokens", "seed")}
     conditions["data"] = "the Hub" if settings.data_dir is None else "local files"
     results = {name: _task_result(name, found) for name in found["results"]}
     return {"lm_eval": __version__, **conditions, "tasks": results}
-
-
-def _set(task: Any, settings: TaskSettings) -> None:
-    """As lm-eval's own command does: a task that says 0 few-shot items means it."""
-    if settings.max_new_tokens and task.get_config("output_type") == "generate_until":
-        task.set_config(key="generation_kwargs", value={"max_gen_toks": settings.max_new_tokens}, update=True)
-    own = task.get_config("num_fewshot")
-    if own is None or (settings.num_fewshot is not None and own != 0):
-        task.set_config(key="num_fewshot", value=settings.num_fewshot or 0)
-    task.set_fewshot_seed(seed=settings.seed)
 
 
 def need_extra(names: Sequence[str]) -> None:
@@ -90,11 +81,13 @@ def _task(name: str, settings: TaskSettings) -> Any:
         if name not in manager.all_tasks:
             raise InputError(f"lm-eval has no task {name!r}; {did_you_mean(name, manager.all_tasks)[:200]}")
         if settings.data_dir is not None:
-            raise InputError(f"{name} is a group of tasks, and --data-dir serves single tasks; name the tasks themselves")
+            raise InputError(
+                f"{name} is a group of tasks, and --data-dir serves single tasks; name the tasks themselves"
+            )
         return _built(manager, name, name, "several data sets")
     if settings.data_dir is not None:
         config = local_config(config, settings.data_dir, settings.num_fewshot)
-    manager = TaskManager(include_defaults=False)  # the index of all tasks would take 9 s
+    manager = TaskManager(include_defaults=False)
     task = _built(manager, config, name, str(config["dataset_path"]))
     wanted = config.get("num_fewshot") if settings.num_fewshot is None else settings.num_fewshot
     if settings.data_dir is not None and wanted and (there := len(list(task.fewshot_docs()))) <= wanted:

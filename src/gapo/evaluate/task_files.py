@@ -24,11 +24,15 @@ def local_config(config: dict[str, Any], data_dir: Path, num_fewshot: int | None
             f"there is no file {task}/{_scored(config)}.jsonl in {data_dir}; --data-dir holds a folder for each task "
             f"with {_scored(config)}.jsonl (.gz, .json, .csv, .parquet) and, for few-shot prompts, fewshot.jsonl"
         )
-    found = {key: _file(folder, config[key], "fewshot" if key != "test_split" else None) for key in SPLITS if config.get(key)}
+    found = {
+        key: _file(folder, config[key], "fewshot" if key != "test_split" else None) for key in SPLITS if config.get(key)
+    }
     found = {key: path for key, path in found.items() if path is not None and not _lends(key, path)}
     shots = config.get("num_fewshot") if num_fewshot is None else num_fewshot
     if shots and not ({"training_split", "fewshot_split", "validation_split"} & set(found)):
-        raise InputError(f"{folder} has no file fewshot.jsonl to draw {shots} few-shot items from; add it, or --num-fewshot 0")
+        raise InputError(
+            f"{folder} has no file fewshot.jsonl to draw {shots} few-shot items from; add it, or --num-fewshot 0"
+        )
     kinds = {KINDS[_kind(path)] for path in found.values()}
     if len(kinds) > 1:
         raise InputError(f"the files in {folder} are of different kinds; make all of them JSONL, CSV or Parquet")

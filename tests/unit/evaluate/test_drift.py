@@ -16,7 +16,9 @@ from gapo.evaluate.drift import Response, drift_of, drift_report, responses_of
 def by_hand(p_model, q_model, response):
     """sum over positions of sum_v p (log p - log q), one row at a time."""
     ids = torch.tensor([[*response.prompt, *response.ids]])
-    p, q = (m(input_ids=ids).logits[0, len(response.prompt) - 1 : -1].log_softmax(-1).numpy() for m in (p_model, q_model))
+    p, q = (
+        m(input_ids=ids).logits[0, len(response.prompt) - 1 : -1].log_softmax(-1).numpy() for m in (p_model, q_model)
+    )
     return float((np.exp(p) * (p - q)).sum()) / len(response.ids)
 
 

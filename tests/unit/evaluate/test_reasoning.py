@@ -57,7 +57,10 @@ def test_multiple_choice_on_a_tiny_model_is_what_log_probs_say(questions):
     found = run_tasks(subject, ["arc_challenge"], TaskSettings(data_dir=Path("data"), limit=5))
     task = found["tasks"]["arc_challenge"]
     right = [
-        float("AB".index(row["answerKey"]) == likelier(subject, f"Question: {row['question']}\nAnswer:", row["choices"]["text"]))
+        float(
+            "AB".index(row["answerKey"])
+            == likelier(subject, f"Question: {row['question']}\nAnswer:", row["choices"]["text"])
+        )
         for row in questions[:5]
     ]
     assert list(task["items"]["acc,none"].values()) == right
@@ -111,7 +114,10 @@ def test_smollm2_on_real_questions():
     settings = TaskSettings(data_dir=DATA, limit=8, num_fewshot=1, max_new_tokens=8)
     found = run_tasks(load_subject("smollm2-135m-instruct"), ["gsm8k", "arc_challenge"], settings)
     tasks = found["tasks"]
-    assert {name: (task["n"], task["of"]) for name, task in tasks.items()} == {"gsm8k": (8, 1319), "arc_challenge": (8, 1172)}
+    assert {name: (task["n"], task["of"]) for name, task in tasks.items()} == {
+        "gsm8k": (8, 1319),
+        "arc_challenge": (8, 1172),
+    }
     assert {"exact_match,strict-match", "exact_match,flexible-extract"} <= set(tasks["gsm8k"]["metrics"])
     assert {"acc,none", "acc_norm,none"} <= set(tasks["arc_challenge"]["metrics"])
     assert tasks["gsm8k"]["version"] == 3.0

@@ -69,7 +69,11 @@ def test_a_model_against_itself_ties_everywhere(place):
 
 @pytest.mark.parametrize(
     ("objective", "reference", "words"),
-    [("dpo", None, "name it with --reference"), ("simpo", "other", "needs no reference"), ("dpoo", None, "did you mean")],
+    [
+        ("dpo", None, "name it with --reference"),
+        ("simpo", "other", "needs no reference"),
+        ("dpoo", None, "did you mean"),
+    ],
 )
 def test_a_reward_that_cannot_be_is_refused_in_a_sentence(objective, reference, words):
     with pytest.raises(InputError, match=words):

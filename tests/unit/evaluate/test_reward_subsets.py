@@ -12,7 +12,12 @@ def rewards(rows):
     """Rows of gain, characters of chosen and rejected, subset, prompt."""
     gain, chosen, rejected, subset, prompt = zip(*rows, strict=True)
     return PairRewards(
-        tuple(f"pair-{i}" for i in range(len(rows))), np.array(gain), np.array(chosen), np.array(rejected), subset, prompt
+        tuple(f"pair-{i}" for i in range(len(rows))),
+        np.array(gain),
+        np.array(chosen),
+        np.array(rejected),
+        subset,
+        prompt,
     )
 
 
@@ -54,7 +59,9 @@ def oracle(rows):
 def test_every_share_is_what_counting_finds(rows):
     found = reward_figures(rewards(rows))
     for name, wanted in oracle(rows).items():
-        assert (found[name].value if found[name] else None) == (wanted if wanted is None else pytest.approx(wanted)), name
+        assert (found[name].value if found[name] else None) == (wanted if wanted is None else pytest.approx(wanted)), (
+            name
+        )
     assert found["margin"].value == pytest.approx(np.mean([row[0] for row in rows]))
 
 
