@@ -10,9 +10,11 @@ import typer
 from gapo.cli.bench import bench
 from gapo.cli.doctor import doctor
 from gapo.cli.flip import flip
+from gapo.cli.judge import judge
 from gapo.cli.launch import let_the_first_rank_speak
 from gapo.cli.names import names
 from gapo.cli.report import report
+from gapo.cli.score import score
 from gapo.cli.study import study
 from gapo.cli.train import train
 from gapo.errors import InputError, TrainingStopped
@@ -29,7 +31,9 @@ app.command()(train)
 app.command()(flip)
 app.command()(report)
 app.command()(bench)
+app.command()(judge)
 app.command()(study)
+app.command()(score)
 app.command("list")(names)
 app.command()(doctor)
 

@@ -1,0 +1,162 @@
+"""`gapo judge`: a language model decides between a model's answers and a reference's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapo.errors import InputError
+
+if TYPE_CHECKING:
+    from gapo.evaluate.cost import Cost
+    from gapo.evaluate.judge import Progress
+    from gapo.evaluate.verdicts import Judging
+
+
+def judge(
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The model's answers, of gapo generate.")],
+    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible server, such as http://localhost:8000/v1.")],
+    model: Annotated[str, typer.Option(help="The judge: a model of that server.")],
+    out: Annotated[Path, typer.Option(help="Folder for the verdicts.")],
+    bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or a file of prompts.")] = "alpacaeval",
+    against: Annotated[
+        Path | None, typer.Option(help="Answers to compare with; else those of the bench's own reference model.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the bench's files; else the Hub.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one request may take.")] = 120.0,
+    retries: Annotated[int, typer.Option(min=0, help="Further tries of a request, each after a longer pause.")] = 6,
+    key_variable: Annotated[str, typer.Option(help="Environment variable that holds the key.")] = "OPENAI_API_KEY",
+    prompt_file: Annotated[Path | None, typer.Option(help="The judge's prompt; else our own wording.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest reply; else what the bench uses.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="Else what the bench uses.")] = None,
+    price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens of prompts.")] = None,
+    price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens of replies.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Ask again where a verdict could not be read.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Let a judge compare two models' answers, question by question. `gapo score` makes numbers of it.
+
+    Verdicts are kept by content as they come: a run that was stopped goes on with the same command, and nothing is
+    paid for twice. The key is read from the environment and written nowhere.
+
+    Examples:
+
+      gapo judge answers.json --base-url https://api.openai.com/v1 --model gpt-4-1106-preview --out judged
+
+      gapo judge ours.jsonl --against theirs.jsonl --bench prompts.txt --base-url URL --model NAME --out judged
+    """
+    from gapo.evaluate.answers import baseline_answers, read_answers
+    from gapo.evaluate.cost import cost_of
+    from gapo.evaluate.endpoint import Endpoint
+    from gapo.evaluate.judge import games_of, judge_answers, judge_of, left_of
+    from gapo.evaluate.judge_prompts import read_template
+    from gapo.evaluate.questions import bench_named
+    from gapo.evaluate.verdict_cache import VerdictCache
+
+    if (price_in is None) != (price_out is None):
+        raise InputError("a price needs both --price-in and --price-out")
+    endpoint = Endpoint(base_url, model, key_variable, concurrency, timeout, retries)
+    questions = bench_named(bench, data_dir=data_dir, limit=limit)
+    ours = read_answers(answers, questions)
+    theirs = read_answers(against, questions) if against else baseline_answers(questions)
+    template = read_template(prompt_file) if prompt_file else None
+    judge = judge_of(questions.name, endpoint, template=template, max_tokens=max_tokens, temperature=temperature)
+    cache = VerdictCache.of(judge.name)
+    if again:
+        cache.forget_unreadable()
+    games = games_of(questions, ours, theirs, judge)
+    left = left_of(games, cache)
+    if left:
+        asyncio.run(endpoint.reach())
+        known = f"{len(games) - len(left):,} of {len(games):,} games are decided; " if len(left) < len(games) else ""
+        _confirm(f"{known}{model} gets ", cost_of(left, judge, price_in, price_out), yes)
+    try:
+        with _progress(len(games), len(games) - len(left)) as tell:
+            judging = judge_answers(questions, ours, theirs, judge, cache, out, tell, concurrency=concurrency)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"\ngapo: interrupted; {len(games) - len(left_of(games, cache)):,} of {len(games):,} games are decided and "
+            "kept, the same command goes on",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+    typer.echo(json.dumps(_summary(judging, out), indent=2) if as_json else _words(judging, out))
+
+
+def _confirm(who: str, cost: Cost, yes: bool) -> None:
+    """Say what it costs; go on only if the user wants it."""
+    if yes:
+        typer.echo(who + cost.words, err=True)
+    elif not sys.stdin.isatty():
+        raise InputError(f"{who}{cost.words}; add --yes to spend it")
+    elif not typer.confirm(f"{who}{cost.words}. Go on?", err=True):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress(total: int, done: int) -> Iterator[Any]:
+    """A bar on a terminal; elsewhere a line now and then. What could not be read is counted at once."""
+    bad: dict[str, int] = {}
+
+    def noted(progress: Progress) -> str:
+        if progress.reading.preference is None:
+            bad[progress.reading.status] = bad.get(progress.reading.status, 0) + 1
+        return ", ".join(f"{count} {status}" for status, count in bad.items())
+
+    if not sys.stderr.isatty():
+        step = max(1, total // 10)
+
+        def line(progress: Progress) -> None:
+            words = noted(progress)
+            if progress.done % step == 0 or progress.done == total:
+                typer.echo(f"[{progress.done}/{total}] {words}".rstrip(), err=True)
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        whole = bar.add_task("", total=total, completed=done)
+        yield lambda progress: bar.update(whole, completed=progress.done, description=noted(progress))
+
+
+def _summary(judging: Judging, folder: Path) -> dict[str, Any]:
+    return {
+        "folder": str(folder),
+        "bench": judging.bench,
+        "model": judging.model,
+        "reference": judging.reference,
+        "judge": judging.judge,
+        "judge_says": judging.judge_says,
+        "prompt": judging.prompt,
+        "judge_options": dict(judging.judge_options),
+        "games": len(judging.verdicts),
+        "counts": judging.counts,
+    }
+
+
+def _words(judging: Judging, folder: Path) -> str:
+    counts = ", ".join(f"{count:,} {status}" for status, count in judging.counts.items())
+    lines = [
+        f"{judging.model} against {judging.reference}: {len(judging.verdicts):,} games by {judging.judge}: {counts}"
+    ]
+    if judging.judge_says not in ("", judging.judge):
+        lines.append(f"the server says it is {judging.judge_says}, asked for was {judging.judge}")
+    if judging.counts.get("failed"):
+        lines.append("what failed is asked for again by the same command")
+    if set(judging.counts) - {"ok", "failed"}:
+        lines.append("what could not be read counts as no game; --again asks for it once more")
+    lines.append(f"gapo score {folder}")
+    return "\n".join(lines)
