@@ -14,11 +14,16 @@ from torch import Tensor, nn
 from gapo.diagnostics.intervals import Numbers
 from gapo.errors import InputError
 from gapo.evaluate.quantity import as_json, mean_of
+from gapo.evaluate.subject import Subject
+from gapo.model.generate import replies
 from gapo.model.head import CHUNK_ENTRIES, Head, head_of
 from gapo.model.passes import batch_tokens
 from gapo.model.policy import causal_lm, last_hidden
 from gapo.pairs.collate import length_groups
-from gapo.pairs.encode import EncodedPair
+from gapo.pairs.encode import EncodedPair, Encoder
+from gapo.pairs.pair import Prompt
+
+PROMPTS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,24 @@ def responses_of(pairs: Sequence[EncodedPair]) -> list[Response]:
         group = str(pair.prompt)
         found += [Response(f"{pair.id}:chosen", pair.prompt, pair.chosen, group)]
         found += [Response(f"{pair.id}:rejected", pair.prompt, pair.rejected, group)]
+    return found
+
+
+def own_responses(
+    subject: Subject, prompts: Sequence[Prompt], encoder: Encoder, *, seed: int = 0, max_new_tokens: int = 128
+) -> list[Response]:
+    """A reply a prompt, drawn from the model itself: KL(model || base) on them is the drift as the model lives it.
+
+    What follows a reply that was cut short is the end of the turn; KL is taken of the distribution there, which does
+    not depend on the token.
+    """
+    found = []
+    for start in range(0, len(prompts), PROMPTS_AT_ONCE):
+        some = prompts[start : start + PROMPTS_AT_ONCE]
+        drawn = {"temperature": 1.0, "seed": seed + start, "max_new_tokens": max_new_tokens}
+        for place, reply in enumerate(replies(subject.model, encoder, some, **drawn)):  # type: ignore[arg-type]
+            ids, name = encoder.prompt_ids(some[place]), f"{start + place}"
+            found.append(Response(name, ids, encoder.response_ids(some[place], reply), name))
     return found
 
 

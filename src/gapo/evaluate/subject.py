@@ -76,3 +76,13 @@ def _adapted(folder: Path, say: Say) -> Any:
         raise InputError(f"{folder / ADAPTERS} names no base model; add base_model_name_or_path, or merge the adapters")
     policy = load_policy(base, say=say)
     return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))
+
+
+def same_tokens(one: Subject, other: Subject) -> bool:
+    """Whether both models read text as the same token ids."""
+    return one.tokenizer.get_vocab() == other.tokenizer.get_vocab()  # type: ignore[no-any-return]
+
+
+def need_same_tokens(model: Subject, other: Subject, why: str) -> None:
+    if not same_tokens(model, other):
+        raise InputError(f"{model.name} and {other.name} have different tokenizers; {why} compares models of one tokenizer")
