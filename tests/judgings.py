@@ -38,7 +38,9 @@ def judging(verdicts: Iterable[Verdict], **conditions: Any) -> Judging:
     return Judging(**(given | conditions), verdicts=tuple(verdicts))
 
 
-def one_game_each(preference: Sequence[float], ours: Sequence[int], theirs: Sequence[int], **conditions: Any) -> Judging:
+def one_game_each(
+    preference: Sequence[float], ours: Sequence[int], theirs: Sequence[int], **conditions: Any
+) -> Judging:
     rows = enumerate(zip(preference, ours, theirs, strict=True))
     return judging((game(str(i), float(p), ours=int(a), theirs=int(b)) for i, (p, a, b) in rows), **conditions)
 

@@ -37,10 +37,11 @@ def score(
     from rich.table import Table
 
     from gapo.evaluate.alpaca_annotations import read_annotations
-    from gapo.evaluate.score_table import COLUMNS, notes_of, row_of, write_scores
+    from gapo.evaluate.score_table import NUMBERS, heading_of, notes_of, numbers_of, write_scores
     from gapo.evaluate.scores import scores_of
     from gapo.evaluate.verdicts import read_judging
 
+    console = Console(highlight=False, markup=False)
     notes: list[str] = []
     found = []
     for path in judged:
@@ -48,13 +49,13 @@ def score(
         scores = scores_of(judging, data_dir, draws, tell=notes.append)
         if out is None and path.is_dir():
             write_scores(scores, path)
+        console.print(heading_of(scores[0]), soft_wrap=True)
+        table = Table(*NUMBERS, box=None, pad_edge=False)
+        for each in scores:
+            table.add_row(*numbers_of(each))
+        console.print(table)
         found += scores
     if out is not None:
         write_scores(found, out)
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for each in found:
-        table.add_row(*row_of(each))
-    Console().print(table)
-    say = Console(soft_wrap=True, highlight=False, markup=False).print
     for note in (*notes_of(found), *notes):
-        say(note)
+        console.print(note, soft_wrap=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from gapo.evaluate.judge_prompts import ALPACA_OFFICIAL, ARENA_OFFICIAL
 from gapo.evaluate.questions import ALPACAEVAL, ARENA_HARD
-from gapo.evaluate.verdicts import Judging
+from gapo.evaluate.readings import TEXT
+from gapo.evaluate.verdicts import OK, Judging
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a benchmark fixes: judge, prompt, reference, and how many questions are judged in how many games."""
+    """What a benchmark fixes: judge, prompt, reference, how many questions are judged in how many games, and how."""
 
     title: str
     owner: str  # of the questions
@@ -20,12 +23,16 @@ class Conditions:
     reference: str
     questions: int
     games: int
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the judge
+    log_probs: bool = False  # the preference is a probability, not a letter
 
     def broken_by(self, judging: Judging) -> list[str]:
         """One short reason for each condition that does not hold; none where the official name is due."""
-        unread = sum(count for status, count in judging.counts.items() if status != "ok")
-        played = {(verdict.id, verdict.game) for verdict in judging.verdicts}
-        games, wanted = len(played), self.questions * self.games
+        games = len({(verdict.id, verdict.game) for verdict in judging.verdicts})
+        wanted = self.questions * self.games
+        unread = sum(verdict.status != OK for verdict in judging.verdicts)
+        by_text = judging.judge_options.get("read_by", {}).get(TEXT, 0) if self.log_probs else 0
+        other = [name for name, value in self.options.items() if judging.judge_options.get(name, value) != value]
         reasons = [
             (judging.judge != self.judge, f"the judge is {judging.judge}, not {self.judge}"),
             (
@@ -37,6 +44,8 @@ class Conditions:
             (not judging.complete, f"the questions are not the {self.questions} official ones"),
             (games != wanted, f"there are {games} games, not {wanted}"),
             (unread > 0, f"{unread} of {games} games have no readable verdict"),
+            (by_text > 0, f"{by_text} verdicts were read from text, not from log-probs"),
+            (bool(other), f"the judge's {', '.join(other)} is not the official one"),
         ]
         return [reason for broken, reason in reasons if broken]
 
@@ -50,6 +59,7 @@ CONDITIONS = {
         reference="gpt4_1106_preview",
         questions=805,
         games=1,
+        log_probs=True,
     ),
     ARENA_HARD: Conditions(
         title="Arena-Hard v0.1",
@@ -59,5 +69,6 @@ CONDITIONS = {
         reference="gpt-4-0314",
         questions=500,
         games=2,
+        options={"temperature": 0.0},
     ),
 }

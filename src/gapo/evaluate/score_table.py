@@ -10,39 +10,45 @@ from pathlib import Path
 from gapo.evaluate.scores import Score
 from gapo.storage import whole_file
 
-COLUMNS = ("model", "score", "%", "95 %", "s.e.", "n", "dropped", "judge", "prompt", "reference")
+FACTS = ("model", "reference", "judge", "prompt")
+NUMBERS = ("score", "%", "95 %", "s.e.", "n", "dropped")
 JSON, MARKDOWN = "scores.json", "scores.md"
 
 
-def row_of(score: Score) -> list[str]:
-    interval = "-" if score.low is None or score.high is None else f"{score.low:.2f} to {score.high:.2f}"
-    dropped = ", ".join(f"{count} {status}" for status, count in score.dropped.items()) or "0"
+def numbers_of(score: Score) -> list[str]:
+    """The cells under `NUMBERS`."""
     return [
-        str(score.facts["model"]),
         score.name,
         f"{score.value:.2f}",
-        interval,
+        "-" if score.low is None or score.high is None else f"{score.low:.2f} to {score.high:.2f}",
         "-" if score.standard_error is None else f"{score.standard_error:.2f}",
         str(score.n),
-        dropped,
-        str(score.facts["judge"]),
-        str(score.facts["prompt"]),
-        str(score.facts["reference"]),
+        ", ".join(f"{count} {status}" for status, count in score.dropped.items()) or "0",
     ]
 
 
+def heading_of(score: Score) -> str:
+    """Who played, and who judged how."""
+    facts = score.facts
+    said = facts["judge_says"]
+    server = f" (the server says {said})" if said and said != facts["judge"] else ""
+    return f"{facts['model']} against {facts['reference']}, judged by {facts['judge']}{server} with {facts['prompt']}"
+
+
 def notes_of(scores: Iterable[Score]) -> list[str]:
-    """Why a score of a benchmark's questions does not bear the benchmark's name: one line a model."""
-    reasons: dict[str, list[str]] = {}
+    """Why scores on a benchmark's questions do not bear the benchmark's name."""
+    names: dict[tuple[str, str], list[str]] = {}
     for score in scores:
-        known = reasons.setdefault(str(score.facts["model"]), [])
-        known += [why for why in score.facts.get("not_official_because", ()) if why not in known]
-    return [f"{model}: not the official score: {'; '.join(why)}" for model, why in reasons.items() if why]
+        why = "; ".join(score.facts.get("not_official_because", ()))
+        if why:
+            names.setdefault((str(score.facts["model"]), why), []).append(score.name)
+    return [f"{model}, {' and '.join(found)}: not official, for {why}" for (model, why), found in names.items()]
 
 
 def markdown(scores: Sequence[Score]) -> str:
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row_of(score)) + " |" for score in scores]
+    rows = [[str(score.facts[name]) for name in FACTS] + numbers_of(score) for score in scores]
+    lines = ["| " + " | ".join((*FACTS, *NUMBERS)) + " |", "|" + "---|" * len((*FACTS, *NUMBERS))]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(scores))]).rstrip() + "\n"
 
 

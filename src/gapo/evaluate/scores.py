@@ -196,7 +196,7 @@ def _score(
         known |= {"official": not broken, "not_official_because": broken}
     dropped = Counter(verdict.status for verdict in judging.verdicts if verdict.status != OK)
     return Score(
-        name=f"{rules.title} {what}" if rules and not broken else _plain(judging, what, len(asked.ids)),
+        name=f"{rules.title} {what}" if rules and not broken else _plain(judging, what),
         value=100 * value,
         standard_error=100 * error if math.isfinite(error) else None,
         low=100 * interval[0],
@@ -207,6 +207,6 @@ def _score(
     )
 
 
-def _plain(judging: Judging, what: str, count: int) -> str:
+def _plain(judging: Judging, what: str) -> str:
     rules = CONDITIONS.get(judging.bench)
-    return f"{what} on {count} questions of {rules.owner if rules else judging.bench}"
+    return f"{what} on {rules.owner}'s questions" if rules else f"{what} on {judging.bench}"

@@ -116,7 +116,7 @@ def _start() -> tuple[LlamaForCausalLM, PreTrainedTokenizerBase]:
 
 
 @cache
-def _start_replies(prompts: int, seed: int) -> tuple[str, ...]:
+def start_replies(prompts: int, seed: int) -> tuple[str, ...]:
     """The start model does not change: several runs in one process ask it once."""
     return tuple(sample_replies(*_start(), held_out_prompts(prompts), seed))
 
@@ -133,7 +133,7 @@ def measure(
     asked = held_out_prompts(prompts)
     start, _ = _start()
     ours = sample_replies(model, tokenizer, asked, seed)
-    theirs = _start_replies(prompts, seed)
+    theirs = start_replies(prompts, seed)
     our_quality, their_quality = qualities(asked, ours), qualities(asked, theirs)
     our_length, their_length = ([len(reply.split()) for reply in replies] for replies in (ours, theirs))
     won = wins(our_quality, their_quality)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from judgings import game, judging
 
 from gapo.evaluate.length_data import length_data
 from gapo.evaluate.scores import length_controlled, scores_of, win_rate
+from judgings import game, judging
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "alpacaeval2"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="alpacaeval2 is not beside the project; it is never shipped")
@@ -62,7 +62,7 @@ def test_without_gamed_rows_it_would_be_another_number(judged, published):
 def test_reconstructed_rows_do_not_earn_the_official_name(judged):
     scores = scores_of(judged["claude"], DATA)
     assert [score.name for score in scores] == [
-        "win rate on 805 questions of AlpacaEval",
-        "length-controlled win rate on 805 questions of AlpacaEval",
+        "win rate on AlpacaEval's questions",
+        "length-controlled win rate on AlpacaEval's questions",
     ]
     assert "the rows of the gamed baselines are not the official ones" in scores[1].facts["not_official_because"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from judgings import OFFICIAL_ARENA, game, judging
 from scipy.optimize import minimize
 
 from gapo.evaluate.scores import arena_hard
+from judgings import OFFICIAL_ARENA, game, judging
 
 VERDICTS = {"A>>B": (1.0, 3), "A>B": (1.0, 1), "A=B": (0.5, 1), "B>A": (0.0, 1), "B>>A": (0.0, 3)}
 
@@ -87,5 +87,7 @@ def test_the_official_name_needs_all_500_questions_in_both_orders():
     games = [game(f"q{i}", 1.0, game=place) for i in range(500) for place in (0, 1)]
     assert arena_hard(judging(games, **OFFICIAL_ARENA)).name == "Arena-Hard v0.1 win rate"
     less = arena_hard(judging(games[:-1], **OFFICIAL_ARENA))
-    assert less.name == "win rate on 500 questions of Arena-Hard"
+    assert less.name == "win rate on Arena-Hard's questions"
     assert less.facts["not_official_because"] == ["there are 999 games, not 1000"]
+    warm = arena_hard(judging(games, **(OFFICIAL_ARENA | {"judge_options": {"temperature": 0.7}})))
+    assert warm.facts["not_official_because"] == ["the judge's temperature is not the official one"]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgings import OFFICIAL_ALPACA, game, judging, one_game_each, swapped
 
 from gapo.errors import InputError
 from gapo.evaluate.length_control import Gamed
 from gapo.evaluate.scores import arena_hard, length_controlled, pairwise, scores_of, share_interval, win_rate
+from judgings import OFFICIAL_ALPACA, game, judging, one_game_each, swapped
 
 lengths = st.integers(1, 4000)
 shares = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])
@@ -107,7 +107,7 @@ def test_two_games_of_a_question_are_one_opinion(drawn):
         assert found.standard_error == pytest.approx(100 * np.std(means, ddof=1) / np.sqrt(len(means)))
     assert found.low <= found.value + 1e-9
     assert found.value <= found.high + 1e-9
-    assert 0 <= found.low
+    assert found.low >= 0
     assert found.high <= 100
 
 
@@ -178,18 +178,22 @@ def test_the_official_name_is_earned(official):
         ({"prompt": "alpaca@3"}, "the judge's prompt is alpaca@3, not alpaca_eval_clf@official"),
         ({"reference": "text_davinci_003"}, "the reference is text_davinci_003, not gpt4_1106_preview"),
         ({"complete": False}, "the questions are not the 805 official ones"),
+        (
+            {"judge_options": {"read_by": {"text": 7, "log-probs": 798}}},
+            "7 verdicts were read from text, not from log-probs",
+        ),
     ],
 )
 def test_every_condition_counts(official, change, reason):
     found = win_rate(judging(official.verdicts, **(OFFICIAL_ALPACA | change)))
-    assert found.name == "win rate on 805 questions of AlpacaEval"
+    assert found.name == "win rate on AlpacaEval's questions"
     assert found.facts["not_official_because"] == [reason]
 
 
 def test_a_dropped_game_or_other_gamed_rows_cost_the_name(official):
     games = [game("0", None, status="malformed"), *official.verdicts[1:]]
     found = win_rate(judging(games, **OFFICIAL_ALPACA))
-    assert found.name == "win rate on 804 questions of AlpacaEval"
+    assert found.name == "win rate on AlpacaEval's questions"
     assert found.facts["not_official_because"] == ["1 of 805 games have no readable verdict"]
     difficulty, gamed = invented(805)
     other = Gamed(gamed.preference, gamed.length, gamed.difficulty)
@@ -216,4 +220,7 @@ def test_without_its_data_the_length_control_is_left_out_and_said(official, tmp_
 
 def test_other_prompts_have_a_win_rate_and_one_at_equal_lengths():
     names = [score.name for score in scores_of(one_game_each([1.0, 0.0, 1.0], [1, 2, 3], [3, 2, 2]))]
-    assert names == ["win rate on 3 questions of prompts.jsonl", "win rate at equal lengths on 3 questions of prompts.jsonl"]
+    assert names == [
+        "win rate on prompts.jsonl",
+        "win rate at equal lengths on prompts.jsonl",
+    ]
