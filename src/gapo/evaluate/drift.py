@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from gapo.diagnostics.intervals import Numbers
 from gapo.errors import InputError
 from gapo.evaluate.quantity import as_json, mean_of
+from gapo.evaluate.questions import bench_named
 from gapo.evaluate.subject import Subject
 from gapo.model.generate import replies
 from gapo.model.head import CHUNK_ENTRIES, Head, head_of
@@ -21,7 +23,9 @@ from gapo.model.passes import batch_tokens
 from gapo.model.policy import causal_lm, last_hidden
 from gapo.pairs.collate import length_groups
 from gapo.pairs.encode import EncodedPair, Encoder
+from gapo.pairs.formats import load_pairs
 from gapo.pairs.pair import Prompt
+from gapo.training.dataset import encoded_pairs
 
 PROMPTS_AT_ONCE = 16
 
@@ -73,6 +77,30 @@ def own_responses(
             ids, name = encoder.prompt_ids(some[place]), f"{start + place}"
             found.append(Response(name, ids, encoder.response_ids(some[place], reply), name))
     return found
+
+
+def drift_responses(
+    subject: Subject,
+    data: str,
+    encoder: Encoder,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    own: bool = False,
+    **drawn: int,
+) -> tuple[list[Response], str]:
+    """The responses of pairs, or replies of the model where there are prompts alone or `own` asks for them."""
+    try:
+        pairs = load_pairs(data, split=split, limit=limit)
+    except InputError:
+        if not Path(data).is_file():
+            raise
+        prompts: list[Prompt] = [question.prompt for question in bench_named(data, limit=limit).questions]
+        return own_responses(subject, prompts, encoder, **drawn), "replies of the model"
+    if own:
+        prompts = list(dict.fromkeys(pair.prompt for pair in pairs))
+        return own_responses(subject, prompts, encoder, **drawn), "replies of the model"
+    return responses_of(encoded_pairs(pairs, encoder).encoded), "the pairs' responses"
 
 
 @torch.no_grad()

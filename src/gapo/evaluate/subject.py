@@ -85,4 +85,6 @@ def same_tokens(one: Subject, other: Subject) -> bool:
 
 def need_same_tokens(model: Subject, other: Subject, why: str) -> None:
     if not same_tokens(model, other):
-        raise InputError(f"{model.name} and {other.name} have different tokenizers; {why} compares models of one tokenizer")
+        raise InputError(
+            f"{model.name} and {other.name} have different tokenizers; {why} compares models of one tokenizer"
+        )

@@ -47,7 +47,13 @@ def task_table(found: Mapping[str, Any]) -> Table:
     """A row for each metric, with the number of few-shot items and the task's version."""
     rows = []
     for task, result in found["tasks"].items():
-        of = NONE if result["n"] is None else f"{result['n']:,}" if result["complete"] else f"{result['n']:,} of {result['of']:,}"
+        of = (
+            NONE
+            if result["n"] is None
+            else f"{result['n']:,}"
+            if result["complete"]
+            else f"{result['n']:,} of {result['of']:,}"
+        )
         for metric, value in result["metrics"].items():
             about = [str(result["num_fewshot"]), str(result["version"])]
             rows.append([task, metric.removesuffix(",none"), *_share(value)[:2], of, *about])

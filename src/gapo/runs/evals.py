@@ -61,7 +61,9 @@ def evaluate_all(model_name: str, base_name: str, wanted: Wanted, say: Say) -> d
     """The comparison as `evals.json` holds it; what is wrong with the input is found before anything is measured."""
     if wanted.tasks:
         need_extra(wanted.tasks)
-    ours, theirs = ([m for path in paths for m in _judged(path, wanted, say)] for paths in (wanted.judged, wanted.base_judged))
+    ours, theirs = (
+        [m for path in paths for m in _judged(path, wanted, say)] for paths in (wanted.judged, wanted.base_judged)
+    )
     pairs = load_pairs(wanted.data, split=wanted.split, limit=wanted.limit) if wanted.data else None
     model, base = load_subject(model_name, say), load_subject(base_name, say)
     if is_lab(model) and is_lab(base):
@@ -127,5 +129,7 @@ def write_comparison(comparison: dict[str, Any], folder: Path) -> Path:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise InputError(f"{path} is not readable JSON; move it away, or choose another folder with --out") from None
+            raise InputError(
+                f"{path} is not readable JSON; move it away, or choose another folder with --out"
+            ) from None
     return write_result(folder, EVALS, {**kept, KEY: comparison}, markdown(comparison))
