@@ -26,6 +26,7 @@ DataDir = Annotated[
 Shots = Annotated[int | None, typer.Option("--num-fewshot", min=0, help="Few-shot items; else the task's own number.")]
 Chat = Annotated[bool, typer.Option("--chat-template", help="Ask in the model's chat template.")]
 NewTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a generated answer; else the task's own.")]
+WIDE = 160  # columns
 BatchSize = Annotated[int, typer.Option(min=1, help="Requests at once.")]
 
 
@@ -139,7 +140,7 @@ def tasks(
     seed: Annotated[int, typer.Option(help="Of few-shot items and of sampling.")] = 1234,
     out: Out = None,
 ) -> None:
-    """Tasks of lm-eval (pip install 'gapo[eval]'), from the Hub or from local files.
+    """Tasks of lm-eval (the extra `eval` of gapo), from the Hub or from local files; `tasks` may be left out.
 
     Example: gapo eval gsm8k arc_challenge MODEL --data-dir DIR --limit 100
     """
@@ -199,8 +200,8 @@ def everything(
     folders = {"judged": tuple(judged or ()), "base_judged": tuple(judged_base or ())}
     wanted = Wanted(**pairs, **folders, tasks=tuple(task or ()), settings=settings, seed=seed)  # type: ignore[arg-type]
     comparison = evaluate_all(model, against, wanted, _say)
-    rows = [[row["group"], *cells(row)] for row in comparison["rows"]]
-    _tell("", Table(("", "measure", model, against, "difference (paired)", "n"), rows))
+    rows = [cells(row) for row in comparison["rows"]]
+    _tell("", Table(("measure", model, against, "difference (paired)", "n"), rows))
     run = run_folder(model) if out is None else None
     path = write_comparison(comparison, run or out or Path("evals") / short_name(model))
     typer.echo(f"\nresults {path}")
@@ -225,6 +226,8 @@ def _tell(title: str, table: Table) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDE)  # a file or a pipe has no edge
     if title:
         console.print(Text(title), soft_wrap=True)
     shown = Shown(box=None, pad_edge=False, padding=(0, 2, 0, 0))

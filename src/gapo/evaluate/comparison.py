@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from gapo.evaluate.quantity import Quantity, as_json, paired_difference, scaled
-from gapo.evaluate.reward_subsets import NO_SUBSET, PairRewards, by_subset, reward_figures
+from gapo.evaluate.reward_subsets import NO_SUBSET, PairRewards, by_subset, reward_figures, wins
 from gapo.evaluate.scores import Score, questions_of
 from gapo.evaluate.verdicts import Judging
 
@@ -57,7 +59,7 @@ def compare(model: Sequence[Measure], base: Sequence[Measure]) -> list[Row]:
         shown = one or other
         assert shown is not None
         difference = paired_difference(one.items, other.items, one.clusters) if one and other else None
-        found = (each.found if each else None for each in (one, other))
+        found = one.found if one else None, other.found if other else None
         rows.append(Row(shown.group, shown.name, shown.unit, *found, difference, shown.facts))
     return sorted(rows, key=lambda row: GROUPS.index(row.group))
 
@@ -67,6 +69,8 @@ def reward_measures(rewards: PairRewards, facts: Mapping[str, Any], words: str =
     figures = reward_figures(rewards)
     right, longer = rewards.right(), rewards.chosen_characters - rewards.rejected_characters
     prompts = dict(zip(rewards.ids, rewards.prompt, strict=True))
+    ids = [name for name, lead in zip(rewards.ids, longer, strict=True) if lead]
+    preferred = 100 * wins(rewards.gain * np.sign(longer))[longer != 0]
 
     def items(keep: Iterable[bool]) -> dict[str, float]:
         return {name: 100 * float(won) for name, won, kept in zip(rewards.ids, right, keep, strict=True) if kept}
@@ -79,7 +83,7 @@ def reward_measures(rewards: PairRewards, facts: Mapping[str, Any], words: str =
     found = [
         measure("reward accuracy", figures["accuracy"], items([True] * len(rewards))),
         measure("accuracy where the shorter is chosen", figures["accuracy_against_length"], items(longer < 0)),
-        measure("longer wins", figures["longer_wins"], {}),
+        measure("longer wins", figures["longer_wins"], dict(zip(ids, preferred.tolist(), strict=True))),
         measure("margin", figures["margin"], margins, NUMBER),
     ]
     for name, part in by_subset(rewards).items():

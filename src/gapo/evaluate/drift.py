@@ -132,7 +132,8 @@ def _padded(rows: Sequence[Response], pad_id: int) -> tuple[Tensor, Tensor, Tens
     width = max(len(row.prompt) + len(row.ids) for row in rows)
     ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
     mask = torch.zeros_like(ids)
-    owners, positions = [], []
+    owners: list[int] = []
+    positions: list[int] = []
     for i, row in enumerate(rows):
         start, end = len(row.prompt), len(row.prompt) + len(row.ids)
         ids[i, :end] = torch.tensor([*row.prompt, *row.ids])

@@ -41,7 +41,7 @@ def share_of(won: Numbers, clusters: Clusters = None) -> Quantity | None:
     return Quantity(share, low, high, n)
 
 
-def mean_of(values: Numbers, clusters: Clusters = None, weights: Numbers | None = None) -> Quantity | None:
+def mean_of(values: Numbers, clusters: Clusters = None, weights: NDArray[Any] | None = None) -> Quantity | None:
     """The mean with an interval by resampling items, or whole clusters; weighted by tokens, it is a mean per token."""
     values = np.asarray(values, dtype=np.float64)
     if not len(values):

@@ -34,7 +34,7 @@ class PairRewards:
 
     def take(self, places: NDArray[np.bool_]) -> PairRewards:
         """The pairs at the marked places."""
-        at = np.flatnonzero(places)
+        at = np.flatnonzero(places).tolist()
         return PairRewards(
             tuple(self.ids[i] for i in at),
             self.gain[at],

@@ -75,7 +75,7 @@ def _adapted(folder: Path, say: Say) -> Any:
     if not base:
         raise InputError(f"{folder / ADAPTERS} names no base model; add base_model_name_or_path, or merge the adapters")
     policy = load_policy(base, say=say)
-    return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))
+    return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))  # type: ignore[arg-type]
 
 
 def same_tokens(one: Subject, other: Subject) -> bool:

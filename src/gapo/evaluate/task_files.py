@@ -27,17 +27,17 @@ def local_config(config: dict[str, Any], data_dir: Path, num_fewshot: int | None
     found = {
         key: _file(folder, config[key], "fewshot" if key != "test_split" else None) for key in SPLITS if config.get(key)
     }
-    found = {key: path for key, path in found.items() if path is not None and not _lends(key, path)}
+    there = {key: path for key, path in found.items() if path is not None and not _lends(key, path)}
     shots = config.get("num_fewshot") if num_fewshot is None else num_fewshot
-    if shots and not ({"training_split", "fewshot_split", "validation_split"} & set(found)):
+    if shots and not ({"training_split", "fewshot_split", "validation_split"} & set(there)):
         raise InputError(
             f"{folder} has no file fewshot.jsonl to draw {shots} few-shot items from; add it, or --num-fewshot 0"
         )
-    kinds = {KINDS[_kind(path)] for path in found.values()}
+    kinds = {KINDS[_kind(path)] for path in there.values()}
     if len(kinds) > 1:
         raise InputError(f"the files in {folder} are of different kinds; make all of them JSONL, CSV or Parquet")
-    files = {config[key]: str(path) for key, path in found.items()}
-    left_out = {key: None for key in SPLITS if key in config and key not in found}
+    files = {config[key]: str(path) for key, path in there.items()}
+    left_out = {key: None for key in SPLITS if key in config and key not in there}
     local = {"dataset_path": kinds.pop(), "dataset_name": None, "dataset_kwargs": {"data_files": files}}
     return {**config, **left_out, **local}
 

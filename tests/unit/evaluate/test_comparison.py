@@ -43,6 +43,8 @@ def test_reward_rows_hold_paired_differences_in_points():
     assert (row.model.value, row.base.value) == pytest.approx((100 * 4 / 6, 100 * 3 / 6))
     assert (row.difference.value, row.difference.n) == (pytest.approx(100 / 6), 6)
     assert row.difference.low < row.difference.value < row.difference.high
+    longer = rows["longer wins"]  # pairs 0, 2, 3 and 5 differ in length: the model never prefers the longer
+    assert (longer.model.value, longer.base.value, longer.difference.value, longer.difference.n) == (0, 50, -50, 4)
     assert rows["margin"].difference.value == pytest.approx(np.mean(np.array(ours) - theirs))
     assert rows["reward accuracy, a"].model.value == pytest.approx(100 * np.mean(np.array(ours)[::2] > 0))
     assert rows["accuracy where the shorter is chosen"].difference.n == 2  # characters 1, 2, 3, 1, 2, 3 beside 2
