@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 
 from gapo.errors import InputError
 from gapo.evaluate import reasoning
@@ -70,6 +71,18 @@ def test_multiple_choice_on_a_tiny_model_is_what_log_probs_say(questions):
     assert (task["n"], task["of"], task["complete"], task["num_fewshot"], task["version"]) == (5, 6, False, 0, 1.0)
     assert found["lm_eval"] == "0.4.13" or found["lm_eval"].startswith("0.4.")
     json.dumps(found, allow_nan=False)
+
+
+@needs_extra
+def test_adapters_are_measured_on_their_base(questions):
+    """Adapters that are still zero change nothing; the items are those of the base."""
+    base = load_subject("model")
+    get_peft_model(load_subject("model").model, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained("adapters")
+    path = Path("adapters", "adapter_config.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "base_model_name_or_path": "model"}))
+    settings = TaskSettings(data_dir=Path("data"))
+    adapted, plain = (run_tasks(one, ["arc_challenge"], settings) for one in (load_subject("adapters"), base))
+    assert adapted == plain
 
 
 @needs_extra
