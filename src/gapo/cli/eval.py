@@ -188,7 +188,7 @@ def everything(
 
     Example: gapo eval all runs/mini/gapo --against lab --data lab:test
     """
-    from gapo.evaluate.comparison import cells
+    from gapo.evaluate.comparison_words import cells
     from gapo.evaluate.reasoning import TaskSettings
     from gapo.evaluate.subject import run_folder
     from gapo.evaluate.tables import Table, short_name

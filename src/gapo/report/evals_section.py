@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gapo.evaluate.comparison import GROUPS, cells, conditions
+from gapo.evaluate.comparison_words import GROUPS, cells, conditions
 from gapo.report import results
 from gapo.report.elements import Section, paragraph, table, together
 from gapo.report.markup import Markup, tag

@@ -10,17 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError
-from gapo.evaluate.comparison import (
-    DRIFT,
-    NATS,
-    Measure,
-    as_object,
-    compare,
-    markdown,
-    reward_measures,
-    score_measures,
-    task_measures,
-)
+from gapo.evaluate.comparison import Measure, as_object, compare, reward_measures, score_measures, task_measures
+from gapo.evaluate.comparison_words import DRIFT, NATS, markdown
 from gapo.evaluate.drift import drift_of, responses_of
 from gapo.evaluate.quantity import mean_of
 from gapo.evaluate.reasoning import TaskSettings, need_extra, run_tasks

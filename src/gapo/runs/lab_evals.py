@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from gapo.evaluate.comparison import PERCENT, REASONING, Measure, score_measures
+from gapo.evaluate.comparison import Measure, score_measures
+from gapo.evaluate.comparison_words import PERCENT, REASONING
 from gapo.evaluate.quantity import scaled, share_of
 from gapo.evaluate.scores import scores_of
 from gapo.evaluate.subject import Subject

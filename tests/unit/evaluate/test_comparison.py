@@ -5,17 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from gapo.evaluate.comparison import (
-    PERCENT,
-    Measure,
-    as_object,
-    cells,
-    compare,
-    markdown,
-    reward_measures,
-    score_measures,
-    task_measures,
-)
+from gapo.evaluate.comparison import Measure, as_object, compare, reward_measures, score_measures, task_measures
+from gapo.evaluate.comparison_words import PERCENT, cells, markdown
 from gapo.evaluate.quantity import Quantity
 from gapo.evaluate.reward_subsets import PairRewards
 from gapo.evaluate.scores import scores_of
