@@ -22,38 +22,31 @@ if TYPE_CHECKING:
 
 def judge(
     answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The model's answers, of gapo generate.")],
-    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible server, such as http://localhost:8000/v1.")],
+    base_url: Annotated[str, typer.Option(help="Such as http://localhost:8000/v1.")],
     model: Annotated[str, typer.Option(help="The judge: a model of that server.")],
     out: Annotated[Path, typer.Option(help="Folder for the verdicts.")],
-    bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or a file of prompts.")] = "alpacaeval",
-    against: Annotated[
-        Path | None, typer.Option(help="Answers to compare with; else those of the bench's own reference model.")
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder with the bench's files; else the Hub.")] = None,
+    bench: Annotated[str, typer.Option(help="alpacaeval, arena-hard, or prompts.")] = "alpacaeval",
+    against: Annotated[Path | None, typer.Option(help="Answers to compare with; else the bench's own.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the bench's files; else the Hub.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one request may take.")] = 120.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further tries of a request, each after a longer pause.")] = 6,
-    key_variable: Annotated[str, typer.Option(help="Environment variable that holds the key.")] = "OPENAI_API_KEY",
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 120.0,
+    retries: Annotated[int, typer.Option(min=0, help="Further tries of a request.")] = 6,
+    key_variable: Annotated[str, typer.Option(help="Variable with the key.")] = "OPENAI_API_KEY",
     prompt_file: Annotated[Path | None, typer.Option(help="The judge's prompt; else our own wording.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest reply; else what the bench uses.")] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="Else what the bench uses.")] = None,
-    price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens of prompts.")] = None,
-    price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens of replies.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Ask again where a verdict could not be read.")] = False,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Of a reply; else the bench's.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="Else the bench's.")] = None,
+    price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens in.")] = None,
+    price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens out.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Ask again what could not be read.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Let a judge compare two models' answers, question by question. `gapo score` makes numbers of it.
+    """Let a judge compare two models' answers; `gapo score` makes numbers of it.
 
-    Verdicts are kept by content as they come: a run that was stopped goes on with the same command, and nothing is
-    paid for twice. The key is read from the environment and written nowhere.
+    Verdicts are kept as they come: the same command goes on, and nothing is paid for twice.
 
-    Examples:
-
-      gapo judge answers.json --base-url https://api.openai.com/v1 --model gpt-4-1106-preview --out judged
-
-      gapo judge ours.jsonl --against theirs.jsonl --bench prompts.txt --base-url URL --model NAME --out judged
+    Example: gapo judge answers.json --bench alpacaeval --base-url URL --model NAME --out judged
     """
     from gapo.evaluate.answers import baseline_answers, read_answers
     from gapo.evaluate.cost import cost_of
@@ -149,9 +142,8 @@ def _summary(judging: Judging, folder: Path) -> dict[str, Any]:
 
 def _words(judging: Judging, folder: Path) -> str:
     counts = ", ".join(f"{count:,} {status}" for status, count in judging.counts.items())
-    lines = [
-        f"{judging.model} against {judging.reference}: {len(judging.verdicts):,} games by {judging.judge}: {counts}"
-    ]
+    who = f"{judging.model} against {judging.reference}"
+    lines = [f"{who}, {len(judging.verdicts):,} games by {judging.judge}: {counts}"]
     if judging.judge_says not in ("", judging.judge):
         lines.append(f"the server says it is {judging.judge_says}, asked for was {judging.judge}")
     if judging.counts.get("failed"):

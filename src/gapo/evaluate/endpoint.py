@@ -19,6 +19,7 @@ from gapo.evaluate.replies import (
     Later,
     Refused,
     Reply,
+    Unanswered,
     read_reply,
     refusal,
     unspoken_in,
@@ -28,7 +29,7 @@ from gapo.evaluate.replies import (
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Endpoint", "EndpointError", "Refused", "Reply", "in_turn"]
+__all__ = ["Endpoint", "EndpointError", "Refused", "Reply", "Unanswered", "in_turn"]
 
 Message = Mapping[str, str]
 Done = TypeVar("Done")
@@ -71,7 +72,8 @@ class Endpoint:
         import httpx2
 
         # `chat` keeps the time, for a whole request; a queue for connections would count against it
-        return httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_connections=None))
+        secure = self.base_url.startswith("https")  # certificates take a third of a second to load
+        return httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_connections=None), verify=secure)
 
     async def chat(
         self,
@@ -100,7 +102,7 @@ class Endpoint:
                 return await self._ask(client, self._spoken(body))
             except Later as later:
                 if tries == self.retries:
-                    raise EndpointError(
+                    raise Unanswered(
                         self._redacted(f"{self.base_url} gave no answer in {tries + 1} tries; the last: {later.reason}")
                     ) from None
                 pause = _pause(tries) if later.wait is None else later.wait

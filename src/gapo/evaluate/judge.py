@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from gapo.errors import InputError
 from gapo.evaluate.answers import Answers
-from gapo.evaluate.endpoint import EndpointError, Refused, in_turn
+from gapo.evaluate.endpoint import EndpointError, Refused, Unanswered, in_turn
 from gapo.evaluate.endpoint_judges import AlpacaJudge, ArenaJudge, EndpointJudge, PairJudge, judge_of
 from gapo.evaluate.questions import Bench, Question
 from gapo.evaluate.readings import shown_swapped
@@ -36,7 +36,7 @@ __all__ = [
     "left_of",
 ]
 
-FEWEST_IN_A_ROW = 4  # failed games, one after another, that mean the server is gone and not the game at fault
+FEWEST_IN_A_ROW = 4  # failed games, one after another, that mean the server is at fault and not the game
 
 
 class Judge(Protocol):
@@ -169,10 +169,18 @@ async def _play(
 ) -> dict[str, Reading]:
     """Decide the games; every verdict is in the cache before anything else happens. Returns those that failed.
 
-    A game that fails for itself (too long for the judge, say) is noted; the same for several in a row ends it all.
+    A game that fails for itself (too long for the judge, say) is noted, and the others go on.
     """
     failed: dict[str, Reading] = {}
     decided = in_a_row = 0
+    before = total - len(games)
+    patience = max(FEWEST_IN_A_ROW, concurrency)
+
+    def hopeless(error: EndpointError) -> bool:
+        """The server is gone, or it has refused whatever it was asked from the first game on."""
+        if before + decided:
+            return isinstance(error, Unanswered) and in_a_row >= patience
+        return in_a_row >= min(patience, len(games))
 
     async def play(game: Game) -> tuple[Game, Reading]:
         nonlocal in_a_row
@@ -182,7 +190,7 @@ async def _play(
             raise
         except EndpointError as error:
             in_a_row += 1
-            if in_a_row >= min(max(FEWEST_IN_A_ROW, concurrency), len(games)):
+            if hopeless(error):
                 raise
             return game, Reading(None, FAILED, text=str(error))
         in_a_row = 0
@@ -196,7 +204,7 @@ async def _play(
         else:
             cache.put(game.key, reading)
             decided += 1
-        tell(Progress(total - len(games) + decided, total, reading))
+        tell(Progress(before + decided, total, reading))
 
     holding: Any = judge if isinstance(judge, AbstractAsyncContextManager) else nullcontext()
     async with holding:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError
+from gapo.evaluate.replies import sound
 
 QUESTION, FIRST, SECOND = "question", "first", "second"
 # The names of these places in AlpacaEval's template, in Arena-Hard's of 2024 and of 2025, and in our own.
@@ -53,7 +54,7 @@ class Template:
         """All places at once: an answer that contains the name of a place stays as it is."""
         values = {QUESTION: question, FIRST: first, SECOND: second}
         return [
-            {"role": role, "content": PLACE.sub(lambda found: values[PLACES[found[1]]], text)}
+            {"role": role, "content": sound(PLACE.sub(lambda found: values[PLACES[found[1]]], text))}
             for role, text in self.messages
         ]
 

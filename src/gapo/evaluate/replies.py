@@ -27,6 +27,10 @@ class Refused(EndpointError):
     """The server would refuse every request like this one: wrong key, no such model, no money."""
 
 
+class Unanswered(EndpointError):
+    """No answer after the last try: the server is busy, broken or gone."""
+
+
 class Later(Exception):
     """Worth another try, after `wait` seconds if the server named a time."""
 
@@ -61,7 +65,7 @@ def read_reply(text: str) -> Reply:
     return Reply(
         text=_content(choice),
         finish=str(choice.get("finish_reason") or ""),
-        model=str(data.get("model") or ""),
+        model=sound(str(data.get("model") or "")),
         logprobs=_first_logprobs(choice),
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
@@ -73,7 +77,7 @@ def _content(choice: Mapping[str, Any]) -> str:
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list):  # some servers send parts
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+    return sound(content) if isinstance(content, str) else ""
 
 
 def _first_logprobs(choice: Mapping[str, Any]) -> Mapping[str, float] | None:
@@ -145,6 +149,11 @@ def message_in(text: str) -> str:
         return one_line(str(error["message"] if isinstance(error, dict) else error))
     except (ValueError, KeyError, TypeError):
         return one_line(text)
+
+
+def sound(text: str) -> str:
+    """Without half characters (lone surrogates): JSON can hold them, UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def one_line(text: str) -> str:

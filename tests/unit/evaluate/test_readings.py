@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, getcontext
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -124,7 +125,7 @@ def test_the_order_of_a_single_game_is_drawn_from_the_instruction_and_balanced()
     orders = [shown_swapped(1, prompt, 0) for prompt in prompts]
     assert orders == [shown_swapped(1, prompt, 0) for prompt in prompts]
     assert abs(sum(orders) - 2000) < 4 * math.sqrt(4000 / 4)  # four standard deviations
-    assert 0.4 < sum(a == b for a, b in zip(orders, orders[1:], strict=False)) / 3999 < 0.6  # neighbours know nothing
+    assert 0.4 < sum(a == b for a, b in pairwise(orders)) / 3999 < 0.6  # neighbours know nothing
 
 
 def test_the_order_is_the_one_alpaca_eval_draws():

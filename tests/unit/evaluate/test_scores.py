@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from gapo.errors import InputError
 from gapo.evaluate.length_control import Gamed
-from gapo.evaluate.scores import arena_hard, length_controlled, pairwise, scores_of, share_interval, win_rate
+from gapo.evaluate.scores import (
+    arena_hard,
+    length_controlled,
+    pairwise,
+    questions_of,
+    scores_of,
+    share_interval,
+    win_rate,
+)
 from judgings import OFFICIAL_ALPACA, game, judging, one_game_each, swapped
 
 lengths = st.integers(1, 4000)
@@ -62,6 +70,11 @@ def test_swapping_the_models_gives_the_rest_of_a_hundred(drawn):
         ours, theirs = score(one), score(swapped(one))
         assert ours.value + theirs.value == pytest.approx(100, abs=1e-4)
         assert (ours.low, ours.high) == pytest.approx((100 - theirs.high, 100 - theirs.low), abs=1e-3)
+
+
+def test_questions_stand_in_the_order_of_the_official_list():
+    games = [game(name, 1.0) for name in ("10", "q", "2", "0")]
+    assert questions_of(judging(games)).ids == ["0", "2", "10", "q"]
 
 
 @few
