@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapo.evaluate.quantity import mean_of, paired_difference, share_of
 
 Z = 1.959963984540054
+laws = settings(max_examples=30, deadline=None)  # each mean draws a thousand times
 wins = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=40)
 
 
@@ -49,6 +50,7 @@ def test_one_value_has_a_mean_and_no_interval():
     assert mean_of(np.array([2.0])) == (2.0, None, None, 1)
 
 
+@laws
 @given(wins)
 def test_a_share_lies_in_its_interval_and_the_interval_in_zero_one(values):
     found = share_of(np.array(values))
@@ -56,6 +58,7 @@ def test_a_share_lies_in_its_interval_and_the_interval_in_zero_one(values):
     assert found.value - 1e-12 <= found.high <= 1
 
 
+@laws
 @given(wins)
 def test_the_share_of_losses_is_the_mirror(values):
     won = np.array(values)
@@ -85,6 +88,7 @@ def test_a_paired_difference_takes_the_items_both_have():
     assert paired_difference(ours, {"x": 1.0}) is None
 
 
+@laws
 @given(st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=20))
 def test_a_paired_difference_turns_around_with_its_sides(values):
     ours = {str(i): a for i, (a, _) in enumerate(values)}

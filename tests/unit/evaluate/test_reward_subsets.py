@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapo.evaluate.reward_subsets import PairRewards, by_subset, reward_figures
@@ -21,6 +21,7 @@ def rewards(rows):
     )
 
 
+laws = settings(max_examples=30, deadline=None)  # each mean draws a thousand times
 ROWS = st.lists(
     st.tuples(
         st.sampled_from([-2.0, -0.5, 0.0, 0.5, 2.0]),
@@ -55,6 +56,7 @@ def oracle(rows):
     }
 
 
+@laws
 @given(ROWS)
 def test_every_share_is_what_counting_finds(rows):
     found = reward_figures(rewards(rows))
@@ -65,6 +67,7 @@ def test_every_share_is_what_counting_finds(rows):
     assert found["margin"].value == pytest.approx(np.mean([row[0] for row in rows]))
 
 
+@laws
 @given(ROWS)
 def test_subsets_are_counted_apart_and_add_up(rows):
     found = by_subset(rewards(rows))
@@ -82,6 +85,7 @@ def test_subsets_are_counted_apart_and_add_up(rows):
     assert whole == pytest.approx(oracle(rows)["accuracy"])
 
 
+@laws
 @given(ROWS)
 def test_the_opposite_labels_mirror_the_accuracy_and_leave_length_alone(rows):
     here = reward_figures(rewards(rows))
@@ -93,6 +97,7 @@ def test_the_opposite_labels_mirror_the_accuracy_and_leave_length_alone(rows):
         assert there["longer_wins"].value == pytest.approx(here["longer_wins"].value)
 
 
+@laws
 @given(ROWS, st.sampled_from([0.5, 3.0]))
 def test_scaling_rewards_changes_the_margin_only(rows, scale):
     here = reward_figures(rewards(rows))
