@@ -19,7 +19,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.installed
-	$(PIP) install -c constraints.txt -e ".[test,lint]"
+	$(PIP) install -c constraints.txt -e ".[test,lint,eval]"
 	@touch $@
 
 setup: $(VENV)/.installed  ## make .venv and install gapo

@@ -9,6 +9,7 @@ import typer
 
 from gapo.cli.bench import bench
 from gapo.cli.doctor import doctor
+from gapo.cli.eval import app as eval_app
 from gapo.cli.flip import flip
 from gapo.cli.generate import generate
 from gapo.cli.judge import judge
@@ -36,6 +37,7 @@ app.command()(report)
 app.command()(bench)
 app.command()(study)
 app.command()(score)
+app.add_typer(eval_app, name="eval")
 app.command("list")(names)
 app.command()(doctor)
 

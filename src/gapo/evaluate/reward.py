@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import nn
 
+from gapo.errors import InputError
+from gapo.evaluate.quantity import as_json
+from gapo.evaluate.reward_subsets import PairRewards, by_subset, reward_figures
+from gapo.evaluate.subject import Subject
+from gapo.model.layout import choose_layout, telling_pairs
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision
 from gapo.model.ranks import ALONE, Ranks
 from gapo.model.reference import Progress, logps_of, no_progress
 from gapo.objectives import Objective
-from gapo.training.dataset import EncodedPairs
+from gapo.objectives.registry import Reward, get_objective
+from gapo.pairs.encode import Encoder
+from gapo.training.dataset import EncodedPairs, encoded_pairs
 from gapo.training.metrics import accuracy, preference_metrics, wilson_interval
+
+LIKELIHOOD, IMPLICIT = Reward(per_token=True, relative=False), Reward(per_token=False, relative=True)
 
 
 def reward_report(
@@ -33,3 +44,54 @@ def reward_report(
     report["accuracy_interval"] = list(wilson_interval(report["accuracy"], len(pairs)))
     report["likelihood_accuracy"] = accuracy(policy.margin)
     return report
+
+
+@dataclass(frozen=True)
+class RewardKind:
+    """A reward and how to call it."""
+
+    reward: Reward
+    words: str
+    objective: str | None = None
+
+
+def reward_kind(objective: str | None, reference: str | None) -> RewardKind:
+    """The objective's own reward; else DPO's implicit one where there is a reference, else the likelihood per token."""
+    if objective is None:
+        words = f"log p(y) - log p_ref(y), reference {reference}" if reference else "log p(y) / |y|"
+        return RewardKind(IMPLICIT if reference else LIKELIHOOD, words)
+    reward = get_objective(objective).reward
+    if reward.relative and reference is None:
+        raise InputError(f"the reward of {objective} is relative to a reference; name it with --reference")
+    if reference is not None and not reward.relative:
+        raise InputError(f"the reward of {objective} needs no reference; leave --reference out, or --objective")
+    words = ("log p(y) / |y|" if reward.per_token else "log p(y)") + (" above the reference" if reward.relative else "")
+    return RewardKind(reward, f"{words} ({objective}{f', reference {reference}' if reference else ''})", objective)
+
+
+def encode_for(subject: Subject, source: Any, *, template: str = "auto", max_length: int = 2048) -> EncodedPairs:
+    """The pairs in the model's tokens."""
+    return encoded_pairs(source, Encoder(subject.tokenizer, max_length=max_length, template=template))
+
+
+def subject_logps(subject: Subject, pairs: EncodedPairs, progress: Progress = no_progress) -> PairLogps:
+    """Log-probs of all pairs; both responses share a row where that changes nothing."""
+    shared = choose_layout(subject.model, telling_pairs(subject.model, pairs.encoded), subject.pad_id).shared
+    return logps_of(subject.model, pairs.encoded, subject.pad_id, progress, shared=shared)
+
+
+def pair_rewards(pairs: EncodedPairs, kind: Reward, policy: PairLogps, reference: PairLogps | None) -> PairRewards:
+    """The rewards as columns, beside lengths, subsets and prompts."""
+    assert pairs.pairs is not None
+    gain = kind.gain(policy, reference).double().numpy()
+    texts = [(len(p.chosen), len(p.rejected), p.subset or "", p.prompt_text) for p in pairs.pairs]
+    chosen, rejected, subsets, prompts = zip(*texts, strict=True)
+    return PairRewards(pairs.pairs.ids, gain, np.array(chosen), np.array(rejected), subsets, prompts)
+
+
+def reward_evaluation(rewards: PairRewards, kind: RewardKind) -> dict[str, Any]:
+    """All figures, of all pairs and of each subset, as an object of evals files."""
+    figures = {name: as_json(found) for name, found in reward_figures(rewards).items()}
+    parts = by_subset(rewards)
+    subsets = {name: {key: as_json(found) for key, found in part.items()} for name, part in parts.items()}
+    return {"reward": kind.words, "objective": kind.objective, "pairs": len(rewards), **figures, "subsets": subsets}

@@ -21,6 +21,7 @@ from gapo.report.elements import (
     together,
     with_care,
 )
+from gapo.report.evals_section import evals_section
 from gapo.report.markup import Markup, tag
 from gapo.report.pair_sections import clean_and_flipped, extremes, length
 from gapo.report.pair_weights import LatePairs, flipped_against_clean, late_pairs
@@ -88,6 +89,7 @@ def run_page(run: Run) -> str:
     )
     sections = (
         Section("result", "Result", _result(run)),
+        *evals_section(run),
         Section("curves", "Curves", _curves(run)),
         Section("flipped", "Clean and flipped pairs", clean_and_flipped(run, late)),
         Section("length", "Weight and length", length(late)),

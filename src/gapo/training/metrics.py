@@ -16,7 +16,7 @@ def accuracy(gain: Tensor) -> float:
     return float(((gain > 0).double() + 0.5 * (gain == 0).double()).mean())
 
 
-def wilson_interval(share: float, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
+def wilson_interval(share: float, n: float, z: float = 1.959963984540054) -> tuple[float, float]:
     """Wilson's 95 % interval of a share of n: it stays inside [0, 1] and holds near the ends."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))

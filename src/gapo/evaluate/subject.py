@@ -1,0 +1,90 @@
+"""The model under evaluation: a name, a folder, a run, or adapters on their base."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from gapo.errors import InputError
+from gapo.model.load import load_policy
+from gapo.model.wheel import Say
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+ADAPTERS = "adapter_config.json"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model ready to be measured. `run`: the run folder it comes from, if any."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    run: Path | None = None
+
+    @property
+    def pad_id(self) -> int:
+        from gapo.model.generate import padding_id
+
+        return padding_id(self.tokenizer, self.model)
+
+
+def run_folder(name: str) -> Path | None:
+    """The run that `name` is the folder of, if it is one."""
+    path = Path(name).expanduser()
+    return path if (path / "recipe.yaml").is_file() else None
+
+
+def load_subject(name: str, say: Say = print) -> Subject:
+    """Load what `load_policy` takes, the folder of a run, or a folder of adapters; on a GPU where there is one."""
+    import torch
+
+    run = run_folder(name)
+    folder = run / "model" if run is not None else Path(name).expanduser()
+    if run is not None and not folder.is_dir():
+        raise InputError(f"{name} has no model yet; let the run finish (gapo train ... --resume)")
+    if (folder / ADAPTERS).is_file() and not (folder / "config.json").is_file():
+        policy = _adapted(folder, say)
+    else:
+        policy = load_policy(str(folder) if run is not None else name, say=say)
+    model = policy.model.eval()
+    if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
+        model = model.to("cuda")  # type: ignore[arg-type]
+    return Subject(model, policy.tokenizer, name, run)
+
+
+def _adapted(folder: Path, say: Say) -> Any:
+    """Adapters on the model they were trained on: as the run's recipe has it, or as the adapters name it."""
+    from dataclasses import replace
+
+    from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
+
+    recipe = folder.parent / "recipe.yaml"
+    if recipe.is_file():
+        settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))["model"]
+        policy = load_policy(**{key: value for key, value in settings.items() if key != "merge"}, say=say)
+        set_peft_model_state_dict(policy.model, load_peft_weights(str(folder), device="cpu"))
+        return policy
+    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise InputError(f"{folder / ADAPTERS} names no base model; add base_model_name_or_path, or merge the adapters")
+    policy = load_policy(base, say=say)
+    return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))  # type: ignore[arg-type]
+
+
+def same_tokens(one: Subject, other: Subject) -> bool:
+    """Whether both models read text as the same token ids."""
+    return one.tokenizer.get_vocab() == other.tokenizer.get_vocab()  # type: ignore[no-any-return]
+
+
+def need_same_tokens(model: Subject, other: Subject, why: str) -> None:
+    if not same_tokens(model, other):
+        raise InputError(
+            f"{model.name} and {other.name} have different tokenizers; {why} compares models of one tokenizer"
+        )
