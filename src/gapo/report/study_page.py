@@ -214,4 +214,5 @@ def _files(study: Study, tables: Tables) -> str:
 def markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rule = "|".join("---" for _ in heads)
     rows = [" | ".join(line) for line in lines]
-    return "\n".join([f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
+    named = [head.replace("|", "\\|") for head in heads]
+    return "\n".join([f"| {' | '.join(named)} |", f"|{rule}|", *(f"| {row} |" for row in rows)])

@@ -83,7 +83,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Many small points, one for each row; a colour for each series."""
+    """Many small points, one for each row; a panel with its own axes for each series."""
 
     name: str
     table: str
