@@ -69,6 +69,7 @@ def _curves(exhibit: exhibits.Curves, rows: Rows) -> Figure:
     groups = grouped(rows, [exhibit.panels.key]) if exhibit.panels else {(exhibit.title,): rows}
     figure = Figure(figsize=(WIDTH if len(groups) == 1 else 2 * WIDTH * 0.72, PANEL_HEIGHT), layout="constrained")
     panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    named = []
     for axes, (key, group) in zip(panels, groups.items(), strict=True):
         dress(axes, exhibit.y.head if axes is panels[0] else "", exhibit.x.head)
         _format(axes, exhibit.x, exhibit.y)
@@ -79,7 +80,9 @@ def _curves(exhibit: exhibits.Curves, rows: Rows) -> Figure:
             if (spot := _curve(axes, exhibit, str(name), part, place)) is not None
         ]
         if exhibit.panels:
-            axes.set_title(str(key[0]), loc="left", fontsize=12, color=INK, parse_math=False)
+            axes.set_title(_label(str(key[0]), exhibit.panels), loc="left", fontsize=12, color=INK, parse_math=False)
+        named.append((axes, spots))
+    for axes, spots in named:  # once all panels are drawn: they share their limits
         _name_at_right(axes, spots)
     return figure
 
@@ -108,6 +111,9 @@ def _dots(exhibit: exhibits.Dots, rows: Rows) -> Figure:
     for axes, ((title,), group) in zip(panels[:, 0], groups.items(), strict=True):
         dress(axes, "", exhibit.value.head if axes is panels[-1, 0] else "")
         _format(axes, exhibit.value, None)
+        if exhibit.log:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         names = [str(row[exhibit.label.key]) for row in group]
         for place, (row, name) in enumerate(zip(group, names, strict=True)):
             _dot(axes, row, exhibit.value.key, place, colour_of(name))
@@ -152,14 +158,15 @@ def _points(exhibit: exhibits.Points, rows: Rows) -> Figure:
 
 
 def _cloud(exhibit: exhibits.Cloud, rows: Rows) -> Figure:
-    figure = Figure(figsize=(WIDTH, PANEL_HEIGHT * 1.15), layout="constrained")
-    axes = figure.add_subplot()
-    dress(axes, exhibit.y.head, exhibit.x.head)
-    _format(axes, exhibit.x, exhibit.y)
-    for label, colour, part in _series(exhibit.series, rows):
+    series = _series(exhibit.series, rows)
+    figure = Figure(figsize=(WIDTH if len(series) == 1 else 2 * WIDTH * 0.72, PANEL_HEIGHT), layout="constrained")
+    panels = figure.subplots(1, len(series), squeeze=False)[0]
+    for axes, (label, colour, part) in zip(panels, series, strict=True):
+        dress(axes, exhibit.y.head if axes is panels[0] else "", exhibit.x.head)
+        _format(axes, exhibit.x, exhibit.y)
         x, y = ([row[column.key] for row in part] for column in (exhibit.x, exhibit.y))
-        axes.scatter(x, y, s=7, alpha=0.45, linewidths=0, color=colour, label=label)
-    _key(axes, exhibit.series)
+        axes.scatter(x, y, s=9, alpha=0.45, linewidths=0, color=colour)
+        axes.set_title(label, loc="left", fontsize=12, color=INK, parse_math=False)
     return figure
 
 

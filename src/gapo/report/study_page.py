@@ -12,7 +12,7 @@ from gapo.studies.names import method_name
 from gapo.studies.rows import Row, Rows, Tables, number, where
 from gapo.studies.scale import scale_of
 from gapo.studies.seeds import ENOUGH, HELD
-from gapo.studies.sentences import NONE, listed, percent, plain, points
+from gapo.studies.sentences import MINUS, NONE, listed, percent, plain, points
 from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 
 About = dict[str, Any]
@@ -145,12 +145,17 @@ def _share(value: float | None) -> str:
     return NONE if value is None else f"{100 * value:.3g} %"
 
 
+def _quoted(value: float | None) -> str:
+    return NONE if value is None else f"{value:g}".replace("-", MINUS)
+
+
 WRITERS: dict[str, Callable[[float | None], str]] = {
     exhibits.PERCENT: percent,
     exhibits.POINTS: points,
     exhibits.RATIO: _ratio,
     exhibits.SECONDS: _seconds,
     exhibits.SHARE: _share,
+    exhibits.QUOTED: _quoted,
 }
 
 
@@ -209,4 +214,5 @@ def _files(study: Study, tables: Tables) -> str:
 def markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rule = "|".join("---" for _ in heads)
     rows = [" | ".join(line) for line in lines]
-    return "\n".join([f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
+    named = [head.replace("|", "\\|") for head in heads]
+    return "\n".join([f"| {' | '.join(named)} |", f"|{rule}|", *(f"| {row} |" for row in rows)])

@@ -18,7 +18,7 @@ from gapo.studies.study import Claim, Study
 RADIUS, BATCH, SCOPE, STRATEGY, CONTROL = "radius", "anchor batch", "scope", "strategy", "control"
 USUAL = {RADIUS: "0.05", BATCH: "16x", SCOPE: "every parameter", STRATEGY: "batch-wise", CONTROL: "GAPO"}
 MEASURES = ("lc_win_rate", "win_rate", "accuracy", "skill", "drift")
-REASON = "where weights hardly differ between pairs, what sets them cannot matter; `confounds` measures their spread"
+REASON = "where weights hardly differ between pairs, what sets them cannot matter; `mechanism` measures their spread"
 
 
 def grid(scale: Scale) -> list[Cell]:

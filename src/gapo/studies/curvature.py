@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapo.studies import paper
 from gapo.studies.columns import NAME
-from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Dots, Sheet
+from gapo.studies.exhibits import PLAIN, QUOTED, WORDS, Column, Dots, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.names import method_name
 from gapo.studies.rows import Row, Rows, Tables, first, number, where
@@ -78,7 +78,7 @@ def claims(found: Tables) -> list[Claim]:
 
 PLACE = Column("where", "Hessian of", WORDS)
 OURS = [Column(name, words, PLAIN) for name, words in MEASURES.items()]
-BESIDE = tuple(c for ours in OURS for c in (ours, Column(f"paper_{ours.key}", f"paper: {ours.head}", RATIO)))
+BESIDE = tuple(c for ours in OURS for c in (ours, Column(f"paper_{ours.key}", f"paper: {ours.head}", QUOTED)))
 CURVATURE = Study(
     name="curvature",
     title="Sharpness after training",
@@ -93,7 +93,7 @@ CURVATURE = Study(
     "held-out pairs for the head and 16 for every parameter, other pairs for each seed and the same for every method; "
     "the anchor's and the start model's log-probs count as constants. `SimPO's` is one loss for all, at default knobs.",
     exhibits=(
-        Dots("lambda_max", "spectrum", "Largest eigenvalue of the loss Hessian", OURS[0], NAME, PLACE),
+        Dots("lambda_max", "spectrum", "Largest eigenvalue of the loss Hessian", OURS[0], NAME, PLACE, log=True),
         Sheet("spectrum", "Ends of the spectrum", (PLACE, NAME, *BESIDE)),
         Sheet("gapo_minus", "GAPO minus each method, on the same seeds and pairs", (PLACE, NAME, *BESIDE)),
     ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# how values are written: percentages, differences of them, chosen rates, numbers, times, ratios, words, method names
+# how values are written: percentages, differences of them, chosen rates, numbers, times, ratios, words, method names,
+# and numbers as somebody else wrote them
 PERCENT, POINTS, SHARE, PLAIN = "percent", "points", "share", "plain"
-SECONDS, RATIO, WORDS, METHOD = "seconds", "ratio", "words", "method"
+SECONDS, RATIO, WORDS, METHOD, QUOTED = "seconds", "ratio", "words", "method", "quoted"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Dots:
     value: Column
     label: Column
     panels: Column | None = None
+    log: bool = False  # values above zero that differ by orders of magnitude
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Many small points, one for each row; a colour for each series."""
+    """Many small points, one for each row; a panel with its own axes for each series."""
 
     name: str
     table: str

@@ -34,6 +34,11 @@ class Estimate:
         known = self.low is not None and self.high is not None and self.seeds >= ENOUGH
         return known and not (self.low or 0.0) <= 0 <= (self.high or 0.0)
 
+    def above(self, level: float) -> Estimate:
+        """How far it lies above a level."""
+        low, high = (None if end is None else end - level for end in (self.low, self.high))
+        return Estimate(self.mean - level, low, high, self.seeds)
+
 
 def estimate(values: Iterable[float]) -> Estimate | None:
     """The mean and its expanded percentile bootstrap interval; of few values all resamples, without random numbers."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from math import log10
-
 from gapo.studies.columns import NAME
 from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Curves, Sheet
 from gapo.studies.grid import Cell
+from gapo.studies.logarithms import GAP, LEFT, left_by_terms, off_first_term
 from gapo.studies.names import method_name
-from gapo.studies.rows import Row, Rows, Tables, number, where
+from gapo.studies.rows import Rows, Tables, where
 from gapo.studies.second_order_looks import expansions
 from gapo.studies.seeds import summarised
 from gapo.studies.sentences import NONE, listed, plain
 from gapo.studies.study import Study
 
 START = "start"
-LEFT = {0: "the gap itself", 1: "left by the first term", 2: "left by two terms"}
-BOUNDS = {"gap": "mean gap", "floor": "lower bound", "ceiling": "upper bound"}
 POWERS = ("power_0", "power_1", "power_2")
 
 
@@ -29,8 +26,8 @@ def grid(scale: object) -> list[Cell]:
 def tables(rows: Rows) -> Tables:
     seen = [row for row in rows if "radius" in row]
     smallest = min((row["radius"] for row in seen), default=0.0)
-    left = [part for row in seen for part in _left(row)]
-    bounds = [{**row, "line": words, "ratio": row[name]} for row in seen for name, words in BOUNDS.items()]
+    left = [part for row in seen for part in left_by_terms(row)]
+    bounds = [part for row in seen for part in off_first_term(row)]
     sizes = ("direction_norm", "curvature", "lambda_max", *POWERS)
     return {
         "powers": [
@@ -39,15 +36,8 @@ def tables(rows: Rows) -> Tables:
             for own in [where(seen, model=row["model"])]
         ],
         "left": summarised(left, ["model", "line", "log_radius"], ("log_size",)),
-        "bound": summarised(bounds, ["model", "line", "radius"], ("ratio",)),
+        "bound": summarised(bounds, ["model", "line", "radius", "log_radius"], ("log_off", "ratio")),
     }
-
-
-def _left(row: Row) -> Rows:
-    """Sizes as powers of ten: a power of the radius is a straight line, its exponent the slope."""
-    sizes = {words: number(row[f"rest_{order}"]) for order, words in LEFT.items()}
-    radius = round(log10(row["radius"]), 4)
-    return [{**row, "line": words, "log_radius": radius, "log_size": log10(x)} for words, x in sizes.items() if x]
 
 
 def findings(found: Tables) -> list[str]:
@@ -64,20 +54,20 @@ def findings(found: Tables) -> list[str]:
 
 def _usual(bound: Rows) -> str:
     """How far the first term alone goes at about the radius of training."""
-    near = [row for row in where(bound, model=START, line=BOUNDS["gap"]) if row["radius"] >= 0.05]
+    near = [row for row in where(bound, model=START, line=GAP) if row["radius"] >= 0.05]
     row = min(near, key=lambda row: row["radius"], default=None)
     if row is None:
         return "The first term alone was not compared at the radius of training."
     return f"At radius {plain(row['radius'])} the start model's mean gap is {plain(row['ratio'])} of its first term."
 
 
-MODEL, RADIUS, LINE = Column("model", "model", NAME.kind), Column("radius", "radius", PLAIN), Column("line", "", WORDS)
+MODEL, LINE = Column("model", "model", NAME.kind), Column("line", "", WORDS)
 EXPONENTS = [Column(name, f"power: {words}", RATIO) for name, words in zip(POWERS, LEFT.values(), strict=True)]
 SIZES = (Column("direction_norm", "norm of g", PLAIN), Column("curvature", "curvature along g", PLAIN))
 HELD = (Column("bounds", "bounds tried", PLAIN), Column("held", "held", PLAIN))
 SHEET = (MODEL, *EXPONENTS, *SIZES, Column("lambda_max", "lambda_max of the mean margin", PLAIN), *HELD)
 LOG_RADIUS, LOG_SIZE = Column("log_radius", "log10 radius", PLAIN), Column("log_size", "log10 size", PLAIN)
-SHARE = Column("ratio", "over the first term", RATIO)
+LOG_OFF = Column("log_off", "log10 distance from the first term", PLAIN)
 THEORY = Study(
     name="theory",
     title="The gap's expansion, and its bound",
@@ -92,7 +82,7 @@ THEORY = Study(
     "the greatest third derivative met on the line, which is never above the paper's: the harder test.",
     exhibits=(
         Curves("left", "left", "What the expansion leaves of the gap", LOG_RADIUS, LOG_SIZE, LINE, MODEL),
-        Curves("bound", "bound", "Mean gap over its first term, and bounds", RADIUS, SHARE, LINE, MODEL),
+        Curves("bound", "bound", "How far the mean gap is from its first term", LOG_RADIUS, LOG_OFF, LINE, MODEL),
         Sheet("powers", "Powers of the radius, and how often the bound held", SHEET),
     ),
 )

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gapo.report.study_figures import draw
 from gapo.report.study_files import ABOUT, PAGE, disagreements, read_study, write_index, write_study
 from gapo.studies.about import about_study
 from gapo.studies.catalogue import BY_NAME, CATALOGUE
 from gapo.studies.conduct import gathered
+from gapo.studies.exhibits import Column, Curves, Dots
 from gapo.studies.judged_looks import probes
 from gapo.studies.scale import MINI
 from gapo.studies.second_order_looks import COMMON, EVERY, HEAD, OWN, expansions, spectra
@@ -249,3 +251,20 @@ def test_every_kind_of_figure_is_drawn(tmp_path):
         setting.store.keep(task.address, TINY.observe, [{"steps": number, "accuracy": 0.5 + 0.01 * number}])
     write_study(TINY, gathered(TINY, setting, []), about_study(TINY, setting), tmp_path / "out")
     assert sorted(path.stem for path in (tmp_path / "out").glob("*.png")) == ["cloud", "curves", "dots", "histogram"]
+
+
+def test_panels_that_share_an_axis_show_all_of_their_data():
+    at, value, who, panel = (Column(key, key) for key in ("x", "y", "who", "panel"))
+    levels = {"left": 0.8, "right": 0.1}
+    rows = [{"x": x, "y": level - x, "who": "gapo", "panel": side} for side, level in levels.items() for x in (0, 0.05)]
+    figure = draw(Curves("curves", "rows", "Curves", at, value, who, panel), rows)
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        assert low < 0.05
+        assert high > 0.8
+
+
+def test_values_of_several_orders_of_magnitude_have_a_logarithmic_axis():
+    rows = [{"who": "gapo", "y": 0.2}, {"who": "dpo", "y": 300.0}]
+    (axes,) = draw(Dots("dots", "rows", "Dots", Column("y", "y"), Column("who", "who"), log=True), rows).axes
+    assert axes.get_xscale() == "log"
