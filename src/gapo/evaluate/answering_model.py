@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError
+from gapo.evaluate.subject import base_of, holds_adapters, run_folder
 from gapo.model.load import load_policy
 from gapo.model.wheel import Say
 from gapo.pairs.table import one_line
@@ -18,9 +18,11 @@ def load_answering(
     """Model and tokenizer on the device there is. Adapters become part of fp32 weights before these are rounded."""
     import torch
 
-    name = _model_of_run(name)
-    if adapter is None and _is_adapter(Path(name).expanduser()):
-        name, adapter = _base_of(Path(name).expanduser()), name
+    run = run_folder(name)
+    if run is not None and (run / "model").is_dir():
+        name = str(run / "model")
+    if adapter is None and holds_adapters(Path(name).expanduser()):
+        name, adapter = base_of(Path(name).expanduser()), name
     policy = load_policy(name, dtype="float32" if adapter else dtype, frozen=True, say=say)
     model: Any = policy.model if adapter is None else _with_adapter(policy.model, Path(adapter).expanduser())
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -44,27 +46,10 @@ def _with_adapter(model: Any, folder: Path) -> Any:
 
     from gapo.model.merge import merged
 
-    if not _is_adapter(folder):
+    if not holds_adapters(folder):
         raise InputError(f"{folder} holds no adapters (no adapter_config.json); --adapter names a folder of peft's")
     try:
         adapted = PeftModel.from_pretrained(model, str(folder))
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         raise InputError(f"the adapters in {folder} do not fit this model ({one_line(error)})") from None
     return merged(adapted)
-
-
-def _model_of_run(name: str) -> str:
-    """The folder `model` of a run's folder; any other name as it is."""
-    folder = Path(name).expanduser()
-    return str(folder / "model") if (folder / "recipe.yaml").is_file() and (folder / "model").is_dir() else name
-
-
-def _is_adapter(folder: Path) -> bool:
-    return (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file()
-
-
-def _base_of(folder: Path) -> str:
-    base = json.loads((folder / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path")
-    if not base:
-        raise InputError(f"{folder} holds adapters and does not name their model; give MODEL and --adapter {folder}")
-    return str(base)

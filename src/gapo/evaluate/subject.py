@@ -49,7 +49,7 @@ def load_subject(name: str, say: Say = print) -> Subject:
     folder = run / "model" if run is not None else Path(name).expanduser()
     if run is not None and not folder.is_dir():
         raise InputError(f"{name} has no model yet; let the run finish (gapo train ... --resume)")
-    if (folder / ADAPTERS).is_file() and not (folder / "config.json").is_file():
+    if holds_adapters(folder):
         policy = _adapted(folder, say)
     else:
         policy = load_policy(str(folder) if run is not None else name, say=say)
@@ -57,6 +57,19 @@ def load_subject(name: str, say: Say = print) -> Subject:
     if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
         model = model.to("cuda")  # type: ignore[arg-type]
     return Subject(model, policy.tokenizer, name, run)
+
+
+def holds_adapters(folder: Path) -> bool:
+    """Whether the folder holds adapters and no whole model."""
+    return (folder / ADAPTERS).is_file() and not (folder / "config.json").is_file()
+
+
+def base_of(folder: Path) -> str:
+    """The model that the adapters in a folder name as theirs."""
+    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise InputError(f"{folder / ADAPTERS} names no base model; add base_model_name_or_path, or merge the adapters")
+    return str(base)
 
 
 def _adapted(folder: Path, say: Say) -> Any:
@@ -71,10 +84,7 @@ def _adapted(folder: Path, say: Say) -> Any:
         policy = load_policy(**{key: value for key, value in settings.items() if key != "merge"}, say=say)
         set_peft_model_state_dict(policy.model, load_peft_weights(str(folder), device="cpu"))
         return policy
-    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path")
-    if not base:
-        raise InputError(f"{folder / ADAPTERS} names no base model; add base_model_name_or_path, or merge the adapters")
-    policy = load_policy(base, say=say)
+    policy = load_policy(base_of(folder), say=say)
     return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))  # type: ignore[arg-type]
 
 
