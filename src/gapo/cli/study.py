@@ -54,8 +54,8 @@ def study(
     from gapo.report.study_files import folder_of
     from gapo.studies.tuning import TUNING
 
-    chosen = studies_named(name)
     size = scale_of(scale)
+    chosen = studies_named(name, size)
     tuned = {} if chosen == [TUNING] else read_tuned(folder_of(TUNING, out, scale))
     setting = Setting(size, Store(runs), tuned, seeds)
     if not tuned and chosen != [TUNING]:

@@ -56,6 +56,7 @@ JUDGES = Study(
     grid=grid,
     observe=probes,
     tables=disputes,
+    real_model=True,
     findings=findings,
     differs="Not in the paper. The lab's model does not know English, so these pairs are probed, not trained on, with "
     f"SmolLM2-135M-Instruct as it is, at every scale: {PAIRS} for each seed, of at most {LONGEST} characters with both "

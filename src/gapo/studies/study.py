@@ -62,6 +62,7 @@ class Study:
     claims: Callable[[Tables], list[Claim]] = lambda tables: []
     seeds: int | None = None  # else the scale's
     first_seed: int = 0
+    real_model: bool = False  # a language model of its own, at every scale
 
     def seed_list(self, scale: Scale, asked: int | None) -> list[int]:
         """The seeds of its runs."""

@@ -47,6 +47,13 @@ def test_all_studies_together_are_few_enough_for_an_hour(tmp_path):
     assert len(tasks_of(studies_named("all"), setting(tmp_path))) <= 385
 
 
+def test_all_of_the_lab_needs_no_real_language_model():
+    assert set(studies_named("all", SMOLLM2)) == set(CATALOGUE.values())
+    left_out = set(CATALOGUE.values()) - set(studies_named("all"))
+    assert [study.name for study in left_out] == ["judges"]
+    assert studies_named("judges") == [CATALOGUE["judges"]]
+
+
 def test_clean_runs_serve_both_kinds_of_noise(tmp_path):
     asked = [asked for asked, _ in asked_for(CATALOGUE["noise"], setting(tmp_path, seeds=1))]
     clean = [one for one in asked if one.cell.labels["rate"] == 0 and one.cell.method == "gapo"]
