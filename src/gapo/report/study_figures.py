@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,11 @@ def _curves(exhibit: exhibits.Curves, rows: Rows) -> Figure:
         ]
         if exhibit.panels:
             axes.set_title(_label(str(key[0]), exhibit.panels), loc="left", fontsize=12, color=INK, parse_math=False)
-        named.append((axes, spots))
-    for axes, spots in named:  # once all panels are drawn: they share their limits
+        named.append((axes, spots, sorted({float(row[exhibit.x.key]) for row in group})))
+    for axes, spots, measured in named:  # once all panels are drawn: they share their limits
         _name_at_right(axes, spots)
+        if _far_enough(measured, axes):
+            axes.set_xticks(measured)
     return figure
 
 
@@ -217,6 +220,12 @@ def _name_at_right(axes: Axes, spots: Sequence[_Spot]) -> None:
     axes.set_ylim(min(bottom, *places) if len(places) > 1 else bottom, max(top, *places) if len(places) > 1 else top)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
     axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= right])
+
+
+def _far_enough(values: Sequence[float], axes: Axes) -> bool:
+    """Whether the measured values themselves can be the ticks: a few, with room for their labels."""
+    gaps = [after - before for before, after in pairwise(values)]
+    return 0 < len(gaps) <= 5 and min(gaps) > 0.15 * _crowding(axes) * (values[-1] - values[0])
 
 
 def _crowding(axes: Axes) -> float:
