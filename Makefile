@@ -34,7 +34,7 @@ bench: $(VENV)/.tools  ## one step of TRL and of gapo: time, memory, growth; wri
 	$(BIN)/gapo bench --growth
 
 test: $(VENV)/.tools  ## the whole test suite
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.tools  ## ruff: undefined names, imports, style
 	$(BIN)/ruff check .

@@ -96,10 +96,11 @@ def test_a_timed_run_has_a_process_of_its_own_and_knows_its_peak(tmp_path):
     study = replace(TINY, observe=outcome, grid=lambda scale: cells)
     tasks = tasks_of([study], Setting(SCALE, Store(tmp_path), {}))
     assert len(tasks) == 1  # the same recipe is the same run
-    ((task, seconds),) = done_in_turn(tasks, tmp_path, 2)
+    ((task, spent),) = done_in_turn(tasks, tmp_path, 2)
     assert task.address.endswith("-timed")
     assert Store(tmp_path).run(task.address).facts["peak_bytes"] > 1e8
-    assert seconds > 0
+    assert spent[task.kind] > 0
+    assert spent.keys() == {task.kind, task.look(outcome)}
 
 
 def invoke(*arguments):

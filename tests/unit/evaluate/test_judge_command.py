@@ -81,6 +81,11 @@ def test_it_says_what_it_costs_and_spends_nothing_unasked(command):
     assert [each.preference for each in judging.verdicts] == [1.0, 1.0, 0.0, 0.0] * 4
 
 
+def hear_interrupts():
+    """A shell's background jobs, and so their children, do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_goes_on_without_asking_again(command, how):
     """Stopped while two requests hang: what was answered before is never asked for again."""
@@ -95,7 +100,9 @@ def test_a_killed_run_goes_on_without_asking_again(command, how):
 
     with Server(answer) as server:
         line = command.line(server.url, "--yes", "--concurrency", "2")
-        running = subprocess.Popen(line, env=command.environment, stderr=subprocess.PIPE, text=True)
+        running = subprocess.Popen(
+            line, env=command.environment, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+        )
         assert hanging.wait(60)
         running.send_signal(how)
         said = running.communicate(timeout=20)[1]
