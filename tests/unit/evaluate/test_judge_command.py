@@ -101,7 +101,11 @@ def test_a_killed_run_goes_on_without_asking_again(command, how):
     with Server(answer) as server:
         line = command.line(server.url, "--yes", "--concurrency", "2")
         running = subprocess.Popen(
-            line, env=command.environment, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+            line,
+            env=command.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=hear_interrupts,  # noqa: PLW1509 - it takes no lock
         )
         assert hanging.wait(60)
         running.send_signal(how)
