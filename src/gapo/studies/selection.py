@@ -16,6 +16,7 @@ from gapo.studies.study import Claim, Study
 SHARES, ENDS = (0.3, 0.5, 0.7), {"lowest": "lowest gaps", "random": "random", "highest": "highest gaps"}
 MEASURES = ("accuracy", "margin", "kl", "grad_norm")
 BY = ["keep", "share"]
+CONTROL, AT_HALF = "SimPO on random pairs", "accuracy with 50 % of the pairs"
 SCORES = Cell("gapo", {}, {"keep": "scores", "share": 1.0}, trained=False)
 REASON = "in the lab the others' term orders the gaps (`confounds`), so low gaps are pairs that pull against the rest"
 
@@ -56,7 +57,7 @@ def findings(found: Tables) -> list[str]:
     drifts = [first(found["runs"], keep=keep, share=0.5) or {} for keep in ENDS]
     told = listed([f"{plain(row.get('kl'))} ({words})" for row, words in zip(drifts, ENDS.values(), strict=True)])
     return [
-        *(compared(ENDS[k], "random", kept_as(row, "accuracy"), "accuracy at 50 %") for k, row in half.items()),
+        *(compared(f"SimPO on the {ENDS[k]}", CONTROL, kept_as(row, "accuracy"), AT_HALF) for k, row in half.items()),
         f"With 50 % of the pairs the drift on held-out prompts is {told}, in nats a token.",
     ]
 
