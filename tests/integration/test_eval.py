@@ -130,3 +130,8 @@ def test_all_without_a_run_folder_writes_beside(place):
     found = json.loads(Path("evals/model/evals.json").read_text())["comparison"]
     assert (found["model"], found["base"]) == ("model", "other")
     assert {row["group"] for row in found["rows"]} == {"reward accuracy", "drift"}
+
+
+def test_a_command_nearly_named_is_not_taken_for_a_task():
+    with pytest.raises(InputError, match="there is no `gapo eval rewards`; did you mean 'reward'?"):
+        gapo("rewards", "model", "--data", "pairs.jsonl")

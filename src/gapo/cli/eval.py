@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from gapo.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from gapo.evaluate.tables import Table
@@ -31,10 +34,12 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Requests at once.")]
 
 
 class CommandOrTask(TyperGroup):
-    """`gapo eval gsm8k MODEL`: what is no command is a task."""
+    """`gapo eval gsm8k MODEL`: what is no command, nor nearly one, is a task."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        if args and not named and get_close_matches(args[0], self.commands, cutoff=0.8):
+            raise InputError(f"there is no `gapo eval {args[0]}`; {did_you_mean(args[0], self.commands)}")
         return super().parse_args(ctx, args if not args or named else ["tasks", *args])
 
 
@@ -144,7 +149,6 @@ def tasks(
 
     Example: gapo eval gsm8k arc_challenge MODEL --data-dir DIR --limit 100
     """
-    from gapo.errors import InputError
     from gapo.evaluate.reasoning import TaskSettings, need_extra, run_tasks
     from gapo.evaluate.subject import load_subject
     from gapo.evaluate.tables import task_table
