@@ -133,5 +133,5 @@ def test_all_without_a_run_folder_writes_beside(place):
 
 
 def test_a_command_nearly_named_is_not_taken_for_a_task():
-    with pytest.raises(InputError, match="there is no `gapo eval rewards`; did you mean 'reward'?"):
+    with pytest.raises(InputError, match=r"there is no `gapo eval rewards`; did you mean 'reward'\?"):
         gapo("rewards", "model", "--data", "pairs.jsonl")
