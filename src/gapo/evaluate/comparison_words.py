@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from gapo.evaluate.markdown import markdown_table
 
 ALIGNMENT, REASONING, REWARD, DRIFT = GROUPS = ("alignment", "reasoning", "reward accuracy", "drift")
 PERCENT, NATS, NUMBER = "%", "nats per token", ""
@@ -33,15 +35,10 @@ def _shown(found: Mapping[str, Any] | None, unit: str, *, signed: bool = False) 
 def markdown(comparison: Mapping[str, Any]) -> str:
     """One table, its groups one after the other, and under which conditions each number was measured."""
     header = ["", *HEADER[:1], comparison["model"], comparison["base"], *HEADER[3:]]
-    lines = [_line(header), "|" + "---|" * len(header)]
-    lines += [_line([row["group"], *cells(row)]) for row in comparison["rows"]]
+    lines = markdown_table(header, [[row["group"], *cells(row)] for row in comparison["rows"]])
     notes = ["", "95 % intervals in brackets. A difference is paired: model minus base on the same items.", ""]
     notes += [f"- {name}: {words}" for name, words in conditions(comparison)]
     return "\n".join([*lines, *notes]) + "\n"
-
-
-def _line(words: Iterable[str]) -> str:
-    return "| " + " | ".join(word.replace("|", "\\|").replace("\n", " ") for word in words) + " |"
 
 
 def conditions(comparison: Mapping[str, Any]) -> list[tuple[str, str]]:

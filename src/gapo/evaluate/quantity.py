@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapo.diagnostics.intervals import Numbers, bootstrap
-from gapo.training.metrics import wilson_interval
+from gapo.training.wilson import wilson_interval
 
 Clusters = Sequence[str] | NDArray[Any] | None
 

@@ -22,7 +22,8 @@ from gapo.objectives import Objective
 from gapo.objectives.registry import Reward, get_objective
 from gapo.pairs.encode import Encoder
 from gapo.training.dataset import EncodedPairs, encoded_pairs
-from gapo.training.metrics import accuracy, preference_metrics, wilson_interval
+from gapo.training.metrics import accuracy, preference_metrics
+from gapo.training.wilson import wilson_interval
 
 LIKELIHOOD, IMPLICIT = Reward(per_token=True, relative=False), Reward(per_token=False, relative=True)
 

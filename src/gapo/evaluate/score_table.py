@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from gapo.evaluate.markdown import markdown_table
 from gapo.evaluate.scores import Score
 from gapo.storage import whole_file
 
@@ -47,8 +48,7 @@ def notes_of(scores: Iterable[Score]) -> list[str]:
 
 def markdown(scores: Sequence[Score]) -> str:
     rows = [[str(score.facts[name]) for name in FACTS] + numbers_of(score) for score in scores]
-    lines = ["| " + " | ".join((*FACTS, *NUMBERS)) + " |", "|" + "---|" * len((*FACTS, *NUMBERS))]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = markdown_table((*FACTS, *NUMBERS), rows)
     return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(scores))]).rstrip() + "\n"
 
 

@@ -24,9 +24,9 @@ from gapo.evaluate.length_control import Controlled, Gamed, alpaca_controlled, a
 from gapo.evaluate.length_data import length_data
 from gapo.evaluate.questions import ALPACAEVAL, ARENA_HARD
 from gapo.evaluate.verdicts import OK, Judging, Verdict
+from gapo.training.wilson import wilson_interval
 
 Numbers = NDArray[np.float64]
-Z = 1.959963984540054  # of a 95 % interval
 FACTS = ("model", "reference", "judge", "judge_says", "prompt", "decoding", "judge_options", "bench", "bench_version")
 
 
@@ -172,10 +172,7 @@ def share_interval(share: float, standard_error: float, count: int) -> tuple[flo
     nothing: then each counts as one game.
     """
     worth = share * (1 - share) / standard_error**2 if standard_error > 1e-9 else 0.0
-    worth = worth if worth > 0 else float(count)
-    middle = (share + Z**2 / (2 * worth)) / (1 + Z**2 / worth)
-    half = Z / (1 + Z**2 / worth) * math.sqrt(share * (1 - share) / worth + Z**2 / (4 * worth**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return wilson_interval(share, worth if worth > 0 else float(count))
 
 
 def _score(

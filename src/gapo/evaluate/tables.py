@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gapo.evaluate.markdown import markdown_table
 from gapo.evaluate.reward_subsets import NO_SUBSET
 from gapo.storage import whole_file
 
@@ -77,12 +78,7 @@ def _number(found: Mapping[str, Any] | None) -> list[str]:
 
 
 def markdown(table: Table) -> str:
-    lines = [_line(table.header), "|" + "---|" * len(table.header), *(_line(row) for row in table.rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "\n".join(markdown_table(table.header, table.rows)) + "\n"
 
 
 def write_result(folder: Path, name: str, found: Mapping[str, Any], table: str) -> Path:

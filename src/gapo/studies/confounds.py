@@ -7,7 +7,7 @@ from gapo.studies.exhibits import PERCENT, PLAIN, WORDS, Column, Curves, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.looks import what_sets_weights
 from gapo.studies.mechanism import STEPS
-from gapo.studies.rows import Rows, Tables, first, where
+from gapo.studies.rows import Rows, Tables, a_line_each, first, where
 from gapo.studies.scale import Scale
 from gapo.studies.seeds import minus, summarised
 from gapo.studies.sentences import compared, kept_as, percent, plain
@@ -35,22 +35,12 @@ def tables(rows: Rows) -> Tables:
     named = [{**row, "signal": SIGNALS[row["signal"]]} for row in where(rows, what="signal")]
     return {
         "sizes": sizes,
-        "self_share": _long(sizes, SHARES, "self_share"),
-        "explained": _long(sizes, EXPLAINED, "explained"),
+        "self_share": a_line_each(sizes, "batch_pairs", SHARES, "what", "self_share"),
+        "explained": a_line_each(sizes, "batch_pairs", EXPLAINED, "what", "explained"),
         "methods": summarised(runs, ["method"], ("accuracy", "lc_win_rate")),
         "gapo_minus": minus(runs, "gapo", METHODS[1:], ("accuracy", "lc_win_rate")),
         "signals": summarised(named, ["signal", "quarter"], ("area",)),
     }
-
-
-def _long(rows: Rows, names: dict[str, str], value: str) -> Rows:
-    """A row for each column, to draw a line for each."""
-    ends = ("", "_low", "_high")
-    return [
-        {"batch_pairs": row["batch_pairs"], "what": words, **{f"{value}{end}": row[f"{key}{end}"] for end in ends}}
-        for row in rows
-        for key, words in names.items()
-    ]
 
 
 def findings(found: Tables) -> list[str]:

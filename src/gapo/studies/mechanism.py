@@ -6,7 +6,7 @@ from gapo.studies import paper
 from gapo.studies.exhibits import PERCENT, PLAIN, POINTS, SHARE, WORDS, Column, Curves, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.looks import weights_by_label
-from gapo.studies.rows import Rows, Tables, first
+from gapo.studies.rows import Rows, Tables, a_line_each, first
 from gapo.studies.scale import Scale
 from gapo.studies.seeds import summarised
 from gapo.studies.sentences import NONE, interval, kept_as, percent, points
@@ -34,18 +34,9 @@ def tables(rows: Rows) -> Tables:
     moments = summarised([row for row in rows if "epoch" in row], ["epoch"], MEASURES)
     return {
         "moments": moments,
-        "weights": _long(moments, {name: name for name in LABELS}, "labels", "weight"),
-        "tiers": _long(moments, TIERS, "tier", "flip_rate"),
+        "weights": a_line_each(moments, "epoch", {name: name for name in LABELS}, "labels", "weight"),
+        "tiers": a_line_each(moments, "epoch", TIERS, "tier", "flip_rate"),
     }
-
-
-def _long(rows: Rows, names: dict[str, str], label: str, value: str) -> Rows:
-    """A row for each column, to draw a line for each."""
-    return [
-        {"epoch": row["epoch"], label: words, **{f"{value}{end}": row[f"{key}{end}"] for end in ("", "_low", "_high")}}
-        for row in rows
-        for key, words in names.items()
-    ]
 
 
 def findings(found: Tables) -> list[str]:

@@ -89,3 +89,12 @@ def _plain(row: Row) -> Row:
         key: (float(f"{value:.10g}") if math.isfinite(value) else None) if isinstance(value, float) else value
         for key, value in row.items()
     }
+
+
+def a_line_each(rows: Rows, at: str, names: Mapping[str, str], label: str, value: str) -> Rows:
+    """A row for each named column with its interval, to draw a line for each."""
+    return [
+        {at: row[at], label: words, **{f"{value}{end}": row[f"{key}{end}"] for end in ("", "_low", "_high")}}
+        for row in rows
+        for key, words in names.items()
+    ]

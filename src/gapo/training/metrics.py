@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -14,13 +12,6 @@ from gapo.objectives import Objective
 def accuracy(gain: Tensor) -> float:
     """Share of pairs whose chosen response has the larger reward; a tie counts half."""
     return float(((gain > 0).double() + 0.5 * (gain == 0).double()).mean())
-
-
-def wilson_interval(share: float, n: float, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of n: it stays inside [0, 1] and holds near the ends."""
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def preference_metrics(objective: Objective, policy: PairLogps, reference: PairLogps | None) -> dict[str, float]:

@@ -11,8 +11,9 @@ import tiny
 from gapo.model.perturb import displaced
 from gapo.training import drift as drift_module
 from gapo.training.drift import DriftProbe
-from gapo.training.metrics import accuracy, wilson_interval
+from gapo.training.metrics import accuracy
 from gapo.training.moments import RunningMoments
+from gapo.training.wilson import wilson_interval
 
 
 def test_a_tie_counts_half():
