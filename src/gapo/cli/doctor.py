@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import typer
 
+from gapo.cli.terminal import AsJson, Voice
+
 EXTRAS = {
     "trl": "parity tests: pip install 'gapo[test]'",
     "bitsandbytes": "4-bit weights under adapters: pip install 'gapo[qlora]'",
 }
 
 
-def doctor() -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Print versions, devices, threads, memory, cache, and what is missing.
 
     Example: gapo doctor
@@ -19,39 +21,37 @@ def doctor() -> None:
     import os
     import platform
 
-    from rich.console import Console
-
     from gapo.model.wheel import WHEEL_MODELS
     from gapo.runs.environment import device_name, package_versions
     from gapo.storage import cache_folder
 
-    console = Console(highlight=False, markup=False)
+    voice = Voice(as_json=as_json)
     versions = package_versions()
-    console.print(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
+    voice.tell(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
     for name, version in versions.items():
-        console.print(f"{name:<13} {version or 'MISSING'}")
+        voice.tell(f"{name:<13} {version or 'MISSING'}")
     missing = [name for name, version in versions.items() if version is None]
     if "torch" not in missing:
         import torch
 
-        console.print(f"device    {device_name()}, {torch.cuda.device_count()} GPUs")
-        console.print(f"threads   {torch.get_num_threads()} of {os.cpu_count()} cores")
-    console.print(f"memory    {_memory()}")
+        voice.tell(f"device    {device_name()}, {torch.cuda.device_count()} GPUs")
+        voice.tell(f"threads   {torch.get_num_threads()} of {os.cpu_count()} cores")
+    voice.tell(f"memory    {_memory()}")
     cache = cache_folder()
     files = [path for path in cache.rglob("*") if path.is_file()] if cache.is_dir() else []
-    console.print(f"cache     {cache}, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB in {len(files)} files")
+    voice.tell(f"cache     {cache}, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB in {len(files)} files")
     for name, known in WHEEL_MODELS.items():
         there = cache_folder("models", f"{name}-{known.sha256[:12]}").is_dir()
-        console.print(
-            f"model     {name}: {'in the cache' if there else 'not fetched yet (gapo train quickstart does)'}"
-        )
+        voice.tell(f"model     {name}: {'in the cache' if there else 'not fetched yet (gapo train quickstart does)'}")
     for name, purpose in EXTRAS.items():
         if importlib.util.find_spec(name) is None:
-            console.print(f"optional  {name} is not installed ({purpose})")
+            voice.tell(f"optional  {name} is not installed ({purpose})")
+    optional = {name: importlib.util.find_spec(name) is not None for name in EXTRAS}
+    voice.give({"versions": versions, "missing": missing, "optional": optional, "cache": str(cache)})
     if missing:
-        console.print(f"missing   {', '.join(missing)}: pip install gapo")
+        voice.tell(f"missing   {', '.join(missing)}: pip install gapo")
         raise typer.Exit(1)
-    console.print("all that is needed is here")
+    voice.tell("all that is needed is here")
 
 
 def _memory() -> str:

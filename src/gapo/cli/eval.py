@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from gapo.cli.terminal import AsJson, Quiet, Voice, only_our_words
 from gapo.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ DataDir = Annotated[
 Shots = Annotated[int | None, typer.Option("--num-fewshot", min=0, help="Few-shot items; else the task's own number.")]
 Chat = Annotated[bool, typer.Option("--chat-template", help="Ask in the model's chat template.")]
 NewTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a generated answer; else the task's own.")]
-WIDE = 160  # columns
 BatchSize = Annotated[int, typer.Option(min=1, help="Requests at once.")]
 
 
@@ -65,6 +65,8 @@ def reward(
     template: Template = "auto",
     max_length: MaxLength = 2048,
     out: Out = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Reward accuracy on pairs: with interval, by subset, and how far it follows length.
 
@@ -77,21 +79,21 @@ def reward(
     from gapo.evaluate.tables import reward_table
     from gapo.pairs.formats import load_pairs
 
-    _quiet()
+    voice = _voice(quiet, as_json)
     kind = reward_kind(objective, reference)
     pairs = load_pairs(data, split=split, limit=limit)
-    subject = load_subject(model, _say)
+    subject = load_subject(model, voice.say)
     encoded = encode_for(subject, pairs, template=template, max_length=max_length)
     theirs = None
     if reference is not None:
-        other = load_subject(reference, _say)
+        other = load_subject(reference, voice.say)
         need_same_tokens(subject, other, "a reward above a reference")
         theirs = subject_logps(other, encoded)
     rewards = pair_rewards(encoded, kind.reward, subject_logps(subject, encoded), theirs)
     about = {"model": model, "reference": reference, "data": data, "split": split, "limit": limit}
     found = {**about, "left_out": len(pairs.bad_rows) + len(pairs) - len(rewards), **reward_evaluation(rewards, kind)}
-    _tell(f"{model} on {len(rewards):,} pairs of {data}; reward: {kind.words}", reward_table(found))
-    _keep(found, reward_table(found), "reward", model, out)
+    _show(voice, f"{model} on {len(rewards):,} pairs of {data}; reward: {kind.words}", reward_table(found))
+    _keep(voice, found, reward_table(found), "reward", model, out)
 
 
 @app.command()
@@ -109,6 +111,8 @@ def drift(
     template: Template = "auto",
     max_length: MaxLength = 2048,
     out: Out = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """How far MODEL is from BASE: mean KL divergence per response token, exact, both ways.
 
@@ -119,16 +123,16 @@ def drift(
     from gapo.evaluate.tables import drift_table
     from gapo.pairs.encode import Encoder
 
-    _quiet()
-    subject, base = load_subject(model, _say), load_subject(against, _say)
+    voice = _voice(quiet, as_json)
+    subject, base = load_subject(model, voice.say), load_subject(against, voice.say)
     need_same_tokens(subject, base, "a KL divergence")
     encoder = Encoder(subject.tokenizer, max_length=max_length, template=template)
     drawn = {"seed": seed, "max_new_tokens": max_new_tokens}
     responses, on = drift_responses(subject, data, encoder, split=split, limit=limit, own=own_replies, **drawn)
     about = {"model": model, "base": against, "data": data, "split": split, "limit": limit, "on": on, "seed": seed}
     found = {**about, **drift_report(drift_of(subject.model, base.model, responses, subject.pad_id))}
-    _tell(f"{model} from {against} on {on} of {data}, {found['tokens']:,} tokens", drift_table(found))
-    _keep(found, drift_table(found), "drift", model, out)
+    _show(voice, f"{model} from {against} on {on} of {data}, {found['tokens']:,} tokens", drift_table(found))
+    _keep(voice, found, drift_table(found), "drift", model, out)
 
 
 @app.command()
@@ -144,6 +148,8 @@ def tasks(
     batch_size: BatchSize = 8,
     seed: Annotated[int, typer.Option(help="Of few-shot items and of sampling.")] = 1234,
     out: Out = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tasks of lm-eval (the extra `eval` of gapo), from the Hub or from local files; `tasks` may be left out.
 
@@ -157,11 +163,11 @@ def tasks(
         raise InputError("name the tasks first and the model last: gapo eval gsm8k arc_challenge MODEL")
     *wanted, model = names
     need_extra(wanted)
-    _quiet()
+    voice = _voice(quiet, as_json)
     settings = TaskSettings(data_dir, num_fewshot, limit, chat_template, max_new_tokens, batch_size, seed)
-    found = {"model": model, **run_tasks(load_subject(model, _say), wanted, settings)}
-    _tell(f"{model}, lm-eval {found['lm_eval']}, data from {found['data']}, seed {seed}", task_table(found))
-    _keep(found, task_table(found), "-".join(["tasks", *wanted])[:80], model, out)
+    found = {"model": model, **run_tasks(load_subject(model, voice.say), wanted, settings)}
+    _show(voice, f"{model}, lm-eval {found['lm_eval']}, data from {found['data']}, seed {seed}", task_table(found))
+    _keep(voice, found, task_table(found), "-".join(["tasks", *wanted])[:80], model, out)
 
 
 @app.command("all")
@@ -184,6 +190,8 @@ def everything(
     max_length: MaxLength = 2048,
     seed: Annotated[int, typer.Option(help="Of the lab's replies.")] = 0,
     out: Out = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """One table of MODEL beside BASE: alignment, reasoning, reward accuracy, drift.
 
@@ -198,55 +206,50 @@ def everything(
     from gapo.evaluate.tables import Table, short_name
     from gapo.runs.evals import Wanted, evaluate_all, write_comparison
 
-    _quiet()
+    voice = _voice(quiet, as_json)
     settings = TaskSettings(data_dir, num_fewshot, task_limit, chat_template, max_new_tokens, batch_size)
     pairs = {"data": data, "split": split, "limit": limit, "template": template, "max_length": max_length}
     folders = {"judged": tuple(judged or ()), "base_judged": tuple(judged_base or ())}
     wanted = Wanted(**pairs, **folders, tasks=tuple(task or ()), settings=settings, seed=seed)  # type: ignore[arg-type]
-    comparison = evaluate_all(model, against, wanted, _say)
+    comparison = evaluate_all(model, against, wanted, voice.say)
     rows = [cells(row) for row in comparison["rows"]]
-    _tell("", Table(("measure", model, against, "difference (paired)", "n"), rows))
+    _show(voice, "", Table(("measure", model, against, "difference (paired)", "n"), rows))
     run = run_folder(model) if out is None else None
     path = write_comparison(comparison, run or out or Path("evals") / short_name(model))
-    typer.echo(f"\nresults {path}")
+    voice.tell(f"\nresults {path}")
+    page = None
     if run is not None:
         from gapo.report import write_report
 
-        typer.echo(f"report  {write_report([run])}")
+        page = write_report([run])
+        voice.tell(f"report  {page}")
+    voice.give({"results": str(path), "report": str(page) if page else None, "comparison": comparison})
 
 
-def _keep(found: Mapping[str, Any], table: Table, name: str, model: str, out: Path | None) -> None:
+def _keep(voice: Voice, found: Mapping[str, Any], table: Table, name: str, model: str, out: Path | None) -> None:
     from gapo.evaluate.subject import run_folder
     from gapo.evaluate.tables import markdown, short_name, write_result
 
     run = run_folder(model)
     folder = out or (run / "evals" if run is not None else Path("evals") / short_name(model))
-    typer.echo(f"\nresults {write_result(folder, name, found, markdown(table))}")
+    path = write_result(folder, name, found, markdown(table))
+    voice.tell(f"\nresults {path}")
+    voice.give({"results": str(path), **found})
 
 
-def _tell(title: str, table: Table) -> None:
-    from rich.console import Console
+def _show(voice: Voice, title: str, table: Table) -> None:
     from rich.table import Table as Shown
     from rich.text import Text
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDE)  # a file or a pipe has no edge
-    if title:
-        console.print(Text(title), soft_wrap=True)
     shown = Shown(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in table.header:
         shown.add_column(Text(name))
     for row in table.rows:
         shown.add_row(*(Text(cell) for cell in row))
-    console.print(shown)
+    voice.tell(*filter(None, [title]), shown)
 
 
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _quiet() -> None:
-    from gapo.cli.train import _quiet as quiet
-
-    quiet()
+def _voice(quiet: bool, as_json: bool) -> Voice:
+    voice = Voice(quiet=quiet, as_json=as_json)
+    only_our_words(voice)
+    return voice

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gapo.cli.terminal import AsJson, Quiet, Voice
+
 
 def flip(
     source: Annotated[str, typer.Argument(metavar="IN", help="A file, an embedded set or a Hugging Face id.")],
@@ -20,14 +22,14 @@ def flip(
     ] = "random",
     seed: Annotated[int, typer.Option(help="The same seed flips the same pairs.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Flip the labels of some pairs, and mark every pair with `flipped`.
 
     Example: gapo flip train.jsonl noisy.jsonl --rate 0.2 --kind random --seed 0
     """
     import warnings
-
-    from rich.console import Console
 
     from gapo.errors import InputError
     from gapo.pairs.files import kind_of, save_pairs
@@ -42,7 +44,9 @@ def flip(
         warnings.simplefilter("always")
         noisy, flipped = flip_pairs(pairs, rate, kind, seed)
     save_pairs(noisy, out)
-    say = Console(soft_wrap=True, highlight=False, markup=False).print
-    say(f"flipped {sum(flipped):,} of {len(noisy):,} pairs ({kind}, rate {rate:g}, seed {seed}) -> {out}")
-    for note in (*(str(note.message) for note in notes), *describe_bad_rows(pairs.bad_rows)):
-        say(note)
+    voice = Voice(quiet=quiet, as_json=as_json)
+    voice.tell(f"flipped {sum(flipped):,} of {len(noisy):,} pairs ({kind}, rate {rate:g}, seed {seed}) -> {out}")
+    told = [*(str(note.message) for note in notes), *describe_bad_rows(pairs.bad_rows)]
+    voice.tell(*told)
+    done = {"path": str(out), "pairs": len(noisy), "flipped": sum(flipped)}
+    voice.give({**done, "kind": kind, "rate": rate, "seed": seed, "notes": told})

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gapo.cli.terminal import AsJson, Meter, Quiet, Voice
 
 if TYPE_CHECKING:
     from gapo.evaluate.answers import Answers
     from gapo.evaluate.generation import Answerer, Decoding
-
-PAUSE = 10.0  # seconds between two lines where there is no terminal
 
 
 def generate(
@@ -47,6 +44,8 @@ def generate(
         str | None, typer.Option(help="An OpenAI-compatible server, http://localhost:8000/v1 say; MODEL is of it.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time, with --base-url.")] = 8,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a model's answers in the bench's official form. Run it again to go on after an interruption.
 
@@ -69,19 +68,20 @@ def generate(
     called = name or name_of(model, adapter)
     path = out or Path("answers") / Path(questions.name).stem / f"{called}{suffix_of(questions)}"
     _check_suffix(path, suffix_of(questions))
-    progress = Progress(len(questions.questions))
+    voice = Voice(quiet=quiet, as_json=as_json)
+    progress = Progress(voice)
     if base_url:
         _no_options_of_weights(template=template, dtype=dtype, adapter=adapter)
         answerer = _served(base_url, model, decoding, called, concurrency)
     else:
-        answerer = _loaded(model, adapter, dtype, decoding, called, template, batch_tokens, progress.stepped)
+        answerer = _loaded(model, adapter, dtype, decoding, called, template, batch_tokens, progress)
     try:
-        with progress.shown():
+        with voice.meter("answers", len(questions.questions)) as progress.meter:
             answers = generate_answers(answerer, questions, path, progress.told)
     except KeyboardInterrupt:
         typer.echo("\ngapo: interrupted; what was answered is kept, and the same command goes on from it", err=True)
         raise typer.Exit(130) from None
-    _tell(answers, path)
+    _tell(answers, path, voice)
 
 
 def _check_suffix(path: Path, wanted: str) -> None:
@@ -114,7 +114,7 @@ def _loaded(
     name: str,
     template: str | None,
     batch_tokens: int,
-    stepped: Callable[[int], None],
+    progress: Progress,
 ) -> Answerer:
     import transformers
 
@@ -123,82 +123,50 @@ def _loaded(
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    weights, tokenizer = load_answering(
-        model, adapter=adapter, dtype=dtype or "float32", say=lambda text: typer.echo(text, err=True)
-    )
-    return BatchedAnswerer(
-        weights, tokenizer, name, decoding, template=template or "auto", batch_tokens=batch_tokens, stepped=stepped
-    )
+    weights, tokenizer = load_answering(model, adapter=adapter, dtype=dtype or "float32", say=progress.voice.say)
+    options = {"template": template or "auto", "batch_tokens": batch_tokens, "stepped": progress.stepped}
+    return BatchedAnswerer(weights, tokenizer, name, decoding, **options)  # type: ignore[arg-type]
 
 
 class Progress:
-    """A bar on a terminal, a line now and then elsewhere; both say how long it will take."""
+    """Answers as they come, with the speed of the tokens behind them."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.tokens, self.before = total, 0, -1
-        self.begun = self.last = time.monotonic()
-        self._bar: Any = None
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        if not sys.stderr.isatty():
-            yield
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Bar
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
-        )
-        with Bar(*columns, console=Console(stderr=True), transient=True) as self._bar:
-            self._bar.add_task("answers", total=self.total, left="")
-            yield
+    def __init__(self, voice: Voice) -> None:
+        self.voice, self.tokens, self.done = voice, 0, -1
+        self.begun = time.monotonic()
+        self.meter: Meter
 
     def told(self, done: int, total: int) -> None:
         """So many answers are there; the first word is what an earlier run left."""
-        if self.before < 0:
-            self.before, self.begun = done, time.monotonic()
+        if self.done < 0:
+            self.meter.before, self.meter.begun, self.begun = done, time.monotonic(), time.monotonic()
             if done:
-                typer.echo(f"{done} of {total} answers are there already", err=True)
-        left = self._left(done, total)
-        if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=done, left=left)
-        elif done > self.before and (done == total or time.monotonic() - self.last >= PAUSE):
-            self.last = time.monotonic()
-            typer.echo(f"[{done}/{total}] {left}", err=True)
+                self.voice.say(f"{done} of {total} answers are there already")
+        self.done = done
+        self.meter.reach(done, self._speed())
 
     def stepped(self, rows: int) -> None:
         """One more token for so many answers."""
         self.tokens += rows
-        if self._bar and self.tokens % 16 < rows:
-            speed = self.tokens / max(time.monotonic() - self.begun, 1e-9)
-            self._bar.update(self._bar.task_ids[0], description=f"answers ({speed:,.0f} tokens/s)")
+        if self.tokens % 16 < rows and self.meter.drawn:
+            self.meter.reach(max(self.done, 0), self._speed())
 
-    def _left(self, done: int, total: int) -> str:
-        from gapo.studies.times import in_words
-
-        seconds = time.monotonic() - self.begun
-        if done <= self.before:
-            return ""
-        if done == total:
-            return f"in {in_words(seconds)}"
-        return f"about {in_words(seconds / (done - self.before) * (total - done))} left"
+    def _speed(self) -> str:
+        return f"{self.tokens / max(time.monotonic() - self.begun, 1e-9):,.0f} tokens/s" if self.tokens else ""
 
 
-def _tell(answers: Answers, path: Path) -> None:
+def _tell(answers: Answers, path: Path, voice: Voice) -> None:
     """Where they are, and what is to be known of them."""
     from statistics import mean
 
     made, notes = answers.by_id, answers.notes
     length = mean(map(len, made.values()))
-    typer.echo(f"{len(made)} answers of {answers.model}, {length:,.0f} characters on average -> {path}")
+    voice.tell(f"{len(made)} answers of {answers.model}, {length:,.0f} characters on average -> {path}")
     if notes["cut"]:
-        typer.echo(f"{notes['cut']} are cut at {answers.decoding['max_new_tokens']} tokens (--max-new-tokens)")
+        voice.tell(f"{notes['cut']} are cut at {answers.decoding['max_new_tokens']} tokens (--max-new-tokens)")
     full = len(notes["finish"].get("no room", []))
     if notes["empty"]:
         why = f", {full} of them because the prompt fills the model's positions" if full else ""
-        typer.echo(f"{notes['empty']} are empty{why}")
+        voice.tell(f"{notes['empty']} are empty{why}")
+    counts = {"answers": len(made), "cut": notes["cut"], "empty": notes["empty"], "mean_characters": length}
+    voice.give({"path": str(path), "model": answers.model, **counts, "decoding": dict(answers.decoding)})

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gapo.cli.terminal import AsJson, Meter, Quiet, Voice
 from gapo.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +39,8 @@ def judge(
     price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens in.")] = None,
     price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million tokens out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Ask again what could not be read.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let a judge compare two models' answers; `gapo score` makes numbers of it.
 
@@ -58,6 +58,7 @@ def judge(
 
     if (price_in is None) != (price_out is None):
         raise InputError("a price needs both --price-in and --price-out")
+    voice = Voice(quiet=quiet, as_json=as_json)
     endpoint = Endpoint(base_url, model, key_variable, concurrency, timeout, retries)
     questions = bench_named(bench, data_dir=data_dir, limit=limit)
     ours = read_answers(answers, questions)
@@ -72,9 +73,10 @@ def judge(
     if left:
         asyncio.run(endpoint.reach())
         known = f"{len(games) - len(left):,} of {len(games):,} games are decided; " if len(left) < len(games) else ""
-        _confirm(f"{known}{model} gets ", cost_of(left, judge, price_in, price_out), yes)
+        _confirm(f"{known}{model} gets ", cost_of(left, judge, price_in, price_out), yes, voice)
     try:
-        with _progress(len(games), len(games) - len(left)) as tell:
+        with voice.meter("games", len(games), len(games) - len(left)) as meter:
+            tell = Unreadable(meter).told
             judging = judge_answers(questions, ours, theirs, judge, cache, out, tell, concurrency=concurrency)
     except KeyboardInterrupt:
         typer.echo(
@@ -83,46 +85,31 @@ def judge(
             err=True,
         )
         raise typer.Exit(130) from None
-    typer.echo(json.dumps(_summary(judging, out), indent=2) if as_json else _words(judging, out))
+    voice.tell(_words(judging, out))
+    voice.give(_summary(judging, out))
 
 
-def _confirm(who: str, cost: Cost, yes: bool) -> None:
+def _confirm(who: str, cost: Cost, yes: bool, voice: Voice) -> None:
     """Say what it costs; go on only if the user wants it."""
     if yes:
-        typer.echo(who + cost.words, err=True)
+        voice.say(who + cost.words)
     elif not sys.stdin.isatty():
         raise InputError(f"{who}{cost.words}; add --yes to spend it")
     elif not typer.confirm(f"{who}{cost.words}. Go on?", err=True):
         raise typer.Exit(1)
 
 
-@contextmanager
-def _progress(total: int, done: int) -> Iterator[Any]:
-    """A bar on a terminal; elsewhere a line now and then. What could not be read is counted at once."""
-    bad: dict[str, int] = {}
+class Unreadable:
+    """Counts at once what could not be read, beside the bar."""
 
-    def noted(progress: Progress) -> str:
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._bad: Counter[str] = Counter()
+
+    def told(self, progress: Progress) -> None:
         if progress.reading.preference is None:
-            bad[progress.reading.status] = bad.get(progress.reading.status, 0) + 1
-        return ", ".join(f"{count} {status}" for status, count in bad.items())
-
-    if not sys.stderr.isatty():
-        step = max(1, total // 10)
-
-        def line(progress: Progress) -> None:
-            words = noted(progress)
-            if progress.done % step == 0 or progress.done == total:
-                typer.echo(f"[{progress.done}/{total}] {words}".rstrip(), err=True)
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        whole = bar.add_task("", total=total, completed=done)
-        yield lambda progress: bar.update(whole, completed=progress.done, description=noted(progress))
+            self._bad[progress.reading.status] += 1
+        self._meter.reach(progress.done, ", ".join(f"{count} {status}" for status, count in self._bad.items()))
 
 
 def _summary(judging: Judging, folder: Path) -> dict[str, Any]:

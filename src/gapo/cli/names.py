@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from gapo.cli.terminal import AsJson, Voice
 
-def names() -> None:
+
+def names(as_json: AsJson = False) -> None:
     """List recipes, objectives with their knobs, embedded data and models.
 
     Example: gapo list
     """
-    from rich.console import Console
     from rich.table import Table
 
     from gapo.model.wheel import WHEEL_MODELS
@@ -19,15 +20,27 @@ def names() -> None:
     from gapo.runs.recipe import recipe_names
     from gapo.storage import cache_folder
 
-    console = Console()
+    voice = Voice(as_json=as_json)
     table = Table("objective", "compares with", "knobs", box=None, pad_edge=False)
+    found = {}
     for name, objective in objectives().items():
         others = [need for need in objective.needs if need != "policy"]
         knobs = "  ".join(f"{knob}={value}" for knob, value in objective.knobs.items())
+        found[name] = {"compares_with": others, "knobs": dict(objective.knobs)}
         table.add_row(name, ", ".join(others).replace("_", " ") or "-", knobs)
-    console.print(table)
-    console.print(f"\nrecipes   {', '.join(recipe_names())}")
-    console.print(f"data      {', '.join(embedded_names())} ; fetched once: {JUDGES} (each with :train and :test)")
-    console.print(f"models    lab, {', '.join(WHEEL_MODELS)}, any folder or Hub id")
-    console.print(f"noise     {', '.join(FLIP_RULES)}")
-    console.print(f"cache     {cache_folder()} (GAPO_CACHE moves it; delete its folders to clear it)")
+    voice.tell(table)
+    voice.tell(f"\nrecipes   {', '.join(recipe_names())}")
+    voice.tell(f"data      {', '.join(embedded_names())} ; fetched once: {JUDGES} (each with :train and :test)")
+    voice.tell(f"models    lab, {', '.join(WHEEL_MODELS)}, any folder or Hub id")
+    voice.tell(f"noise     {', '.join(FLIP_RULES)}")
+    voice.tell(f"cache     {cache_folder()} (GAPO_CACHE moves it; delete its folders to clear it)")
+    voice.give(
+        {
+            "objectives": found,
+            "recipes": list(recipe_names()),
+            "data": [*embedded_names(), JUDGES],
+            "models": ["lab", *WHEEL_MODELS],
+            "noise": list(FLIP_RULES),
+            "cache": str(cache_folder()),
+        }
+    )

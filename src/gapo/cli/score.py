@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gapo.cli.terminal import AsJson, Quiet, Voice
+
 
 def score(
     judged: Annotated[
@@ -22,6 +24,8 @@ def score(
         typer.Option(help="A folder for scores.json and scores.md; else each judged folder gets its own."),
     ] = None,
     draws: Annotated[int, typer.Option(min=2, help="Draws of Arena-Hard's bootstrap.")] = 1000,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Win rates with their doubt: AlpacaEval (also length-controlled), Arena-Hard, or any prompts.
 
@@ -33,15 +37,16 @@ def score(
 
         gapo score judged/dpo judged/gapo --data-dir alpacaeval --out scores
     """
-    from rich.console import Console
+    from dataclasses import asdict
+
     from rich.table import Table
 
     from gapo.evaluate.alpaca_annotations import read_annotations
-    from gapo.evaluate.score_table import NUMBERS, heading_of, notes_of, numbers_of, write_scores
+    from gapo.evaluate.score_table import JSON, NUMBERS, heading_of, notes_of, numbers_of, write_scores
     from gapo.evaluate.scores import scores_of
     from gapo.evaluate.verdicts import read_judging
 
-    console = Console(highlight=False, markup=False)
+    voice = Voice(quiet=quiet, as_json=as_json)
     notes: list[str] = []
     found = []
     for path in judged:
@@ -49,13 +54,15 @@ def score(
         scores = scores_of(judging, data_dir, draws, tell=notes.append)
         if out is None and path.is_dir():
             write_scores(scores, path)
-        console.print(heading_of(scores[0]), soft_wrap=True)
         table = Table(*NUMBERS, box=None, pad_edge=False)
         for each in scores:
             table.add_row(*numbers_of(each))
-        console.print(table)
+        voice.tell(heading_of(scores[0]), table)
         found += scores
     if out is not None:
         write_scores(found, out)
-    for note in (*notes_of(found), *notes):
-        console.print(note, soft_wrap=True)
+    notes = [*notes_of(found), *notes]
+    voice.tell(*notes)
+    folders = [out] if out is not None else [path for path in judged if path.is_dir()]
+    written = [str(folder / JSON) for folder in folders]
+    voice.give({"scores": [asdict(score) for score in found], "notes": notes, "written": written})

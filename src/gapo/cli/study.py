@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gapo.cli.terminal import AsJson, Quiet, Voice
 
 if TYPE_CHECKING:
     from gapo.studies.conduct import Ended
@@ -27,6 +28,8 @@ def study(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     runs: Annotated[Path, typer.Option(help="Folder of the runs, shared by all studies.")] = Path("runs", "studies"),
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; else what is faster, tried once.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the runs of a study that are not there yet, measure them, and write its page to results/NAME.
 
@@ -47,9 +50,10 @@ def study(
     from gapo.studies.tasks import Setting
     from gapo.studies.tuned import read_tuned
 
+    voice = Voice(quiet=quiet, as_json=as_json)
     if name == "list":
-        for each in BY_NAME.values():
-            typer.echo(f"{each.name:<12} {each.question}")
+        voice.tell(*(f"{each.name:<12} {each.question}" for each in BY_NAME.values()))
+        voice.give({"studies": {each.name: each.question for each in BY_NAME.values()}})
         return
     from gapo.report.study_files import folder_of
     from gapo.studies.tuning import TUNING
@@ -59,17 +63,20 @@ def study(
     tuned = {} if chosen == [TUNING] else read_tuned(folder_of(TUNING, out, scale))
     setting = Setting(size, Store(runs), tuned, seeds)
     if not tuned and chosen != [TUNING]:
-        typer.echo(f"no method is tuned in {out}: defaults are used (`gapo study tuning` chooses)", err=True)
+        voice.say(f"no method is tuned in {out}: defaults are used (`gapo study tuning` chooses)")
     if plan:
-        _show_plan(chosen, setting)
+        _show_plan(chosen, setting, voice)
         return
     if not from_runs:
-        _train(chosen, setting, jobs)
+        _train(chosen, setting, jobs, voice)
+    pages = {}
     for each in chosen:
-        typer.echo(_write(each, setting, out, from_runs))
+        pages[each.name] = _write(each, setting, out, from_runs)
+        voice.tell(f"{each.name}: {pages[each.name]}")
+    voice.give({"scale": scale, "pages": {name: str(page) for name, page in pages.items()}})
 
 
-def _show_plan(studies: Sequence[Study], setting: Setting) -> None:
+def _show_plan(studies: Sequence[Study], setting: Setting, voice: Voice) -> None:
     """A line a study, and their sum: runs that studies share count once there."""
     from gapo.studies.conduct import plan
     from gapo.studies.times import in_words
@@ -79,20 +86,26 @@ def _show_plan(studies: Sequence[Study], setting: Setting) -> None:
         parts.append(("all", plan(studies, setting)))
     for name, found in parts:
         seeds = f"{found.runs} runs, {found.left} to train"
-        typer.echo(
+        voice.tell(
             f"{name:<12} {seeds:<28} about {in_words(found.seconds):<9} of {in_words(found.whole_seconds)} in all"
         )
-    typer.echo(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
+    voice.give({"plan": {name: asdict(found) for name, found in parts}, "runs": str(setting.store.root)})
+    voice.tell(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
 
 
-def _train(studies: Sequence[Study], setting: Setting, jobs: int | None) -> None:
+def _train(studies: Sequence[Study], setting: Setting, jobs: int | None, voice: Voice) -> None:
     from gapo.studies.conduct import carry_out_all, plan
 
     left = plan(studies, setting).left
+
+    def tell(ended: Ended) -> None:
+        took = f"{ended.task.words}: {ended.seconds:.0f} s"
+        meter.reach(left - ended.left, took, ended.seconds_left)
+
     if not left:
         return
     try:
-        with _progress(left) as tell:
+        with voice.meter("runs", left) as meter:
             carry_out_all(studies, setting, tell, jobs)
     except KeyboardInterrupt:
         typer.echo(
@@ -101,34 +114,7 @@ def _train(studies: Sequence[Study], setting: Setting, jobs: int | None) -> None
         raise typer.Exit(130) from None
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A bar over runs on a terminal, a line a run elsewhere; both say how long it will take."""
-    from gapo.studies.times import in_words
-
-    def line(ended: Ended) -> None:
-        done = total - ended.left
-        text = f"[{done}/{total}] {ended.task.words}: {ended.seconds:.0f} s, about {in_words(ended.seconds_left)} left"
-        typer.echo(text, err=True)
-
-    if not sys.stderr.isatty():
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.fields[left]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        whole = bar.add_task("starting", total=total, left="")
-
-        def advance(ended: Ended) -> None:
-            left = f"about {in_words(ended.seconds_left)} left"
-            bar.update(whole, advance=1, description=ended.task.words, left=left)
-
-        yield advance
-
-
-def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> str:
+def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> Path:
     from gapo.report.study_files import ROWS, folder_of, write_index, write_study
     from gapo.studies.about import about_study
     from gapo.studies.conduct import gathered
@@ -139,4 +125,4 @@ def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> str:
     rows = gathered(study, setting, kept)
     page = write_study(study, rows, about_study(study, setting), folder)
     write_index(out)
-    return f"{study.name}: {page}"
+    return page

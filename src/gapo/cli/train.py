@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gapo.cli.launch import rank_here
+from gapo.cli.terminal import AsJson, Quiet, Voice, only_our_words
+
 if TYPE_CHECKING:
     from gapo.runs.recipe import Recipe
     from gapo.runs.run import RunResult
 
 
+Row = dict[str, str]  # a cell for each column
+ONE_TABLE = 76  # columns of a terminal that hold the whole result
 NEXT = (
     "next    gapo train mini noise.kind=length noise.rate=0.4     other wrong labels",
     "        gapo train mini objective.name=[dpo,dr_dpo,gapo]     other methods",
@@ -33,6 +38,8 @@ def train(
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes of this machine that share each step (DDP).")
     ] = 1,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train on preference pairs, evaluate before and after, and write a report.
 
@@ -57,15 +64,18 @@ def train(
     named = complete["train"]["output_dir"] is not None
     if complete["train"]["output_dir"] is None:
         complete["train"]["output_dir"] = str(Path("runs") / Path(recipe).stem)
+    voice = Voice(quiet=quiet, as_json=as_json, speaks=rank_here() == 0)
     if show:
-        typer.echo(yaml.safe_dump(complete, sort_keys=False), nl=False)
+        voice.give(complete)
+        if not as_json:
+            typer.echo(yaml.safe_dump(complete, sort_keys=False), nl=False)
         return
     folders = [Path(one["train"]["output_dir"]) for one in runs_of(complete)]  # wrong knobs are wrong before all else
-    _quiet()
+    only_our_words(voice)
     if dry_run:
         from gapo.cli.dry_run import show_dry_run
 
-        show_dry_run(complete, recipe)
+        show_dry_run(complete, recipe, voice)
         return
     from gapo.model.ranks import join, launched, leave
     from gapo.runs.resume import folder_for
@@ -80,73 +90,73 @@ def train(
     folder = ranks.first_decides(lambda: folder_for(complete, folders, resume=resume, given=given, named=named))
     complete["train"]["output_dir"] = str(folder)
     try:
-        results = [_run(one, resume, speaks=ranks.first) for one in runs_of(complete)]
+        results = [_run(one, resume, voice) for one in runs_of(complete)]
     except KeyboardInterrupt:
         if ranks.first:
             typer.echo("\ngapo: interrupted; what was written is whole (--resume goes on from a checkpoint)", err=True)
         raise typer.Exit(130) from None
     if ranks.first:
-        _tell(results, folder)
+        _report(results, folder, voice)
     leave()
 
 
-def _run(recipe: Recipe, resume: bool, *, speaks: bool) -> RunResult:
-    from rich.console import Console
-
+def _run(recipe: Recipe, resume: bool, voice: Voice) -> RunResult:
+    from gapo.cli.train_display import RunDisplay
     from gapo.runs.run import execute
 
-    folder = Path(recipe["train"]["output_dir"])
-    console = Console(stderr=True, highlight=False, quiet=not speaks)
-    console.print(f"{recipe['objective']['name']} -> {folder}", markup=False)
-    return execute(
-        recipe, command=["gapo", *sys.argv[1:]], resume=resume, say=lambda text: console.print(text, markup=False)
-    )
+    voice.say(f"{recipe['objective']['name']} -> {recipe['train']['output_dir']}")
+    command = ["gapo", *sys.argv[1:]]
+    return execute(recipe, command=command, resume=resume, say=voice.say, display=RunDisplay(voice))
 
 
-def _tell(results: list[RunResult], folder: Path) -> None:
-    """The result table, where the report is, and what to try next."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _report(results: list[RunResult], folder: Path, voice: Voice) -> None:
+    """Write the pages, then tell what came out and where it is."""
     from gapo.report import write_report
 
     pages = [write_report([result.folder]) for result in results]
     page = write_report([result.folder for result in results], folder / "report.html") if len(results) > 1 else pages[0]
-    console = Console(highlight=False)
+    _tell(results, page, voice)
+    runs = [
+        {"folder": str(result.folder), "model": str(result.folder / "model"), "report": str(own), **result.evals}
+        for result, own in zip(results, pages, strict=True)
+    ]
+    voice.give({"folder": str(folder), "report": str(page), "runs": runs})
+
+
+def _tell(results: list[RunResult], page: Path, voice: Voice) -> None:
+    """The result table, where the report is, and what to try next."""
+    from rich.table import Table
+    from rich.text import Text
+
     measured = any(result.evals["measures"] for result in results)
-    console.print(_title(results[0].evals), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("objective", "before", "after", "95 % interval", "margin", "time"):
-        table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
-    for name in ("win", "LC win", "skill", "drift") if measured else ():
-        table.add_column(name, justify="right", no_wrap=True)
+    voice.tell(_title(results[0].evals))
+    rows = [_row(result.evals) for result in results]
+    quality = [_measures(result.evals) for result in results] if measured else []
+    for columns in _sheets(rows, quality, narrow=voice.out.width < ONE_TABLE):
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for name in columns[0]:
+            table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
+        for row in columns:
+            table.add_row(*row.values())
+        voice.tell(table)
     for result in results:
-        table.add_row(*_row(result.evals, measured))
-    console.print(table)
-    for result in results:
-        for warning in result.evals["warnings"]:
-            words = Text.assemble(
-                (result.evals["objective"], "yellow"), f": {_printable(warning)}"
-            )  # warnings quote replies
-            console.print(words, soft_wrap=True)
-    if not measured:
-        _show_replies(results[-1].evals, console)
+        for warning in result.evals["warnings"]:  # warnings quote replies
+            voice.tell(Text.assemble((result.evals["objective"], "yellow"), f": {_printable(warning)}"))
     if measured:
-        console.print("win: true quality against the start model, LC: length-controlled; skill: sums", soft_wrap=True)
-    console.print(f"\nreport  {page}", soft_wrap=True, markup=False)
-    for text in NEXT:
-        console.print(text, markup=False, soft_wrap=True)
+        voice.tell("win: true quality against the start model, LC: length-controlled; skill: sums")
+    else:
+        _show_replies(results[-1].evals, voice)
+    voice.tell(f"\nreport  {page}", *NEXT)
 
 
-def _show_replies(evals: dict[str, Any], console: Any) -> None:
+def _show_replies(evals: dict[str, Any], voice: Voice) -> None:
     """Held-out prompts with the reply before and after, as text and nothing else."""
     from rich.text import Text
 
     for reply in evals["replies"]:
-        console.print(Text(f"\n{_printable(reply['prompt'])}", style="bold"))
-        console.print(Text.assemble(("before  ", "dim"), _printable(reply["before"])))
-        console.print(Text.assemble(("after   ", "dim"), _printable(reply["after"])))
+        voice.tell(Text(f"\n{_printable(reply['prompt'])}", style="bold"))
+        voice.tell(Text.assemble(("before  ", "dim"), _printable(reply["before"])))
+        voice.tell(Text.assemble(("after   ", "dim"), _printable(reply["after"])))
 
 
 def _printable(text: str) -> str:
@@ -161,38 +171,29 @@ def _title(evals: dict[str, Any]) -> str:
     return f"\nReward accuracy on {evals['pairs']} {kind} pairs; {flips}"
 
 
-def _row(evals: dict[str, Any], measured: bool) -> list[str]:
-    before, after, measures = evals["before"], evals["after"], evals["measures"]
+def _sheets(rows: list[Row], quality: list[Row], *, narrow: bool) -> list[list[Row]]:
+    """One table, or two where the terminal is too narrow for one."""
+    if not quality:
+        return [rows]
+    if narrow:
+        return [rows, [{"objective": row["objective"], **more} for row, more in zip(rows, quality, strict=True)]]
+    return [[row | more for row, more in zip(rows, quality, strict=True)]]
+
+
+def _row(evals: dict[str, Any]) -> Row:
+    before, after = evals["before"], evals["after"]
     low, high = after["accuracy_interval"]
-    cells = [
-        evals["objective"],
-        f"{before['accuracy']:.1%}",
-        f"{after['accuracy']:.1%}",
-        f"{low:.1%} - {high:.1%}",
-        f"{after['margin']:+.3f}",
-        f"{evals['seconds']:.0f} s",
-    ]
-    if measured:
-        cells += [f"{measures[key]:.1%}" for key in ("win_rate", "lc_win_rate", "skill_kept")]
-        cells.append(f"{measures['drift']:.2f}")
-    return cells
+    return {
+        "objective": evals["objective"],
+        "before": f"{before['accuracy']:.1%}",
+        "after": f"{after['accuracy']:.1%}",
+        "95 % interval": f"{low:.1%} - {high:.1%}",
+        "margin": f"{after['margin']:+.3f}",
+        "time": f"{evals['seconds']:.0f} s",
+    }
 
 
-def _quiet() -> None:
-    """Our own words and bars only: other libraries speak when something is wrong."""
-    import logging
-    import warnings
-
-    import transformers
-    from rich.console import Console
-    from rich.logging import RichHandler
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    warnings.filterwarnings("ignore", module="(torch|transformers|accelerate|peft|huggingface_hub)")
-    from gapo.cli.launch import rank_here
-
-    console = Console(stderr=True, quiet=rank_here() > 0)
-    handler = RichHandler(console=console, show_time=False, show_path=False, show_level=True)
-    logging.getLogger("gapo").handlers = [handler]
-    logging.getLogger("gapo").propagate = False
+def _measures(evals: dict[str, Any]) -> Row:
+    names = {"win_rate": "win", "lc_win_rate": "LC win", "skill_kept": "skill"}
+    shares = {word: f"{evals['measures'][key]:.1%}" for key, word in names.items()}
+    return {**shares, "drift": f"{evals['measures']['drift']:.2f}"}

@@ -27,6 +27,7 @@ from gapo.storage import whole_file
 from gapo.training.card import model_card
 from gapo.training.choices import choices_of, take_up_choices
 from gapo.training.config import PreferenceConfig
+from gapo.training.progress import Display
 from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
@@ -46,13 +47,17 @@ class RunResult:
     evals: dict[str, Any]
 
 
-def execute(recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print) -> RunResult:
-    """Run one recipe (of one objective) in its folder."""
+def execute(
+    recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print, display: Display | None = None
+) -> RunResult:
+    """Run one recipe (of one objective) in its folder; `display` shows its steps in the place of tqdm's bars."""
     folder = Path(recipe["train"]["output_dir"])
     run = standing_of(folder) if resume else Standing(folder)
     if resume and (result := result_to_tell(run, recipe, say)) is not None:
         return RunResult(folder, result)
     trainer = _trainer(recipe, say)
+    if display is not None:
+        trainer.books.show_on(display)
     if recipe["model"].get("merge") and trainer.is_fsdp_enabled:
         raise InputError("model.merge needs whole weights, and FSDP2 shares them out; merge the saved adapters later")
     if run.start is not None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
@@ -21,6 +20,7 @@ from gapo.objectives import Slopes
 from gapo.training.drift import DriftProbe
 from gapo.training.metrics import accuracy
 from gapo.training.monitors import Monitors
+from gapo.training.progress import Display, NotebookBars, Nothing
 from gapo.training.record import RunRecord
 from gapo.training.state import read_drift, read_state, restore_log, restore_state
 from gapo.training.step import AnchorReport, MicroBatch
@@ -44,12 +44,26 @@ class Bookkeeping(TrainerCallback):
         self.grad_norm = 0.0
         self.ids: list[str] = []
         self.bad: list[str] = []  # pairs of the step whose loss is not finite
-        self.bar: Any = None
+        self.show_on(NotebookBars())
         self.drift: DriftProbe | None = None
         self._since_log: list[dict[str, Any]] = []
         self._clock = self._began = time.monotonic()
         self.earlier = 0.0  # seconds of training before a resume
         self._state: dict[str, Any] | None = None  # of the checkpoint the run goes on from
+
+    @staticmethod
+    def of(trainer: PreferenceTrainer) -> Bookkeeping:
+        """The books of a trainer, hung on its callbacks in the place of its own bar and printed lines."""
+        trainer.remove_callback(ProgressCallback)
+        trainer.remove_callback(PrinterCallback)
+        books = Bookkeeping(trainer)
+        trainer.add_callback(books)
+        return books
+
+    def show_on(self, display: Display) -> None:
+        """From now on; unless the user turned bars off, and only where a run speaks."""
+        silent = self._trainer.args.disable_tqdm or not self._trainer.ranks.first
+        self.display: Display = Nothing() if silent else display
 
     # ---- the run ----
 
@@ -79,13 +93,13 @@ class Bookkeeping(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self._state:
             restore_log(self._trainer, self._state)
+        self.display.begin(self._trainer.objective.name, state.max_steps, state.global_step)
 
     def finish(self) -> None:
         """After the last step, or after an error: everything on disk, no bar left open."""
         if self._trainer.ranks.first:
             self.record.write_pairs()
-        if self.bar is not None:
-            self.bar.close()
+        self.display.end()
 
     # ---- a step ----
 
@@ -142,6 +156,7 @@ class Bookkeeping(TrainerCallback):
         rows |= {"pair_id": ids, "flipped": flipped}
         self.record.add(line, rows)
         self.monitors.step(line)
+        self.display.step(line)
 
     def _of_all_ranks(self) -> tuple[dict[str, Tensor], list[str], list[bool | None], int]:
         """The step's columns, ids, flips and tokens, its micro-batches one after the other whoever had them."""
@@ -212,39 +227,8 @@ class Bookkeeping(TrainerCallback):
             self.monitors.replies(self._trainer.state.global_step, answers)
 
     def progress(self, description: str) -> Callable[[Iterable[Any]], Iterable[Any]]:
-        """A progress bar over batches, unless the user turned bars off."""
-        off = self._trainer.args.disable_tqdm or not self._trainer.ranks.first
-        return lambda batches: tqdm(batches, desc=description, leave=False, disable=off, dynamic_ncols=True)
-
-
-class StepProgress(TrainerCallback):
-    """One bar for the run, with the numbers one looks at while waiting."""
-
-    def __init__(self, books: Bookkeeping) -> None:
-        self._books = books
-
-    @staticmethod
-    def replace_in(trainer: PreferenceTrainer) -> None:
-        """Take the place of Trainer's own bar, and of the lines it prints where bars are off."""
-        trainer.remove_callback(ProgressCallback)
-        trainer.remove_callback(PrinterCallback)
-        if not trainer.args.disable_tqdm and trainer.ranks.first:
-            trainer.add_callback(StepProgress(trainer.books))
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        name = self._books._trainer.objective.name
-        self._books.bar = tqdm(
-            total=state.max_steps, initial=state.global_step, desc=name, unit="step", dynamic_ncols=True
-        )
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        lines = self._books._since_log
-        if lines:
-            shown = {"loss": f"{lines[-1]['loss']:.2f}", "acc": f"{lines[-1]['accuracy']:.2f}"}
-            if lines[-1]["gap_mean"] is not None:
-                shown["gap"] = f"{lines[-1]['gap_mean']:.2f}"
-            self._books.bar.set_postfix(shown, refresh=False)
-        self._books.bar.update(1)
+        """Batches with the display beside them."""
+        return lambda batches: self.display.over(description, batches)
 
 
 def _column(geometry: Geometry | None, name: str, nothing: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from gapo.objectives import Objective, Slopes
 from gapo.pairs.collate import PairBatch
 from gapo.pairs.encode import Encoder
 from gapo.training.admission import longest, policy_of, refuse_foreign_ids, refuse_what_would_go_wrong
-from gapo.training.bookkeeping import Bookkeeping, StepProgress
+from gapo.training.bookkeeping import Bookkeeping
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs, encoded_sets
@@ -104,9 +104,7 @@ class PreferenceTrainer(ResumableTrainer):
         self.engine_choice = engine_choice_for(self)
         self.shard()
         self.references = References(self, ref_model)
-        self.books = Bookkeeping(self)
-        self.add_callback(self.books)
-        StepProgress.replace_in(self)
+        self.books = Bookkeeping.of(self)
         self._other_replies: OtherReplies | None = None  # KTO's
         self._away = ExitStack()  # SAM: open while the parameters are not at home
         self._loss = 0.0  # of the step, as far as this rank has it
