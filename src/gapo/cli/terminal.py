@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,15 +44,13 @@ class Voice:
     def say(self, text: str) -> None:
         """A note on the way: what is being done, what was decided."""
         if not self.quiet:
-            self.err.print(text, soft_wrap=True)
+            _write(self.err, text)
 
     def tell(self, *shown: Any) -> None:
         """The result for people: texts and tables. With --json it goes to stderr, the object has stdout."""
-        from rich.text import Text
-
         if not self.quiet:
             for one in shown:
-                self.out.print(one, soft_wrap=isinstance(one, str | Text))
+                _write(self.out, one)
 
     def give(self, result: Mapping[str, Any] | list[Any]) -> None:
         """The result for programs, where --json asks for it."""
@@ -146,6 +145,16 @@ def only_our_words(voice: Voice) -> None:
     logger = logging.getLogger("gapo")
     logger.handlers = [RichHandler(level, voice.err, show_time=False, show_path=False, show_level=True)]
     logger.propagate = False
+
+
+def _write(console: Console, shown: Any) -> None:
+    """Texts end their lines between words on a terminal and nowhere else; a path is never broken."""
+    from rich.text import Text
+
+    if isinstance(shown, str) and console.is_terminal:
+        cut = {"width": console.width, "break_long_words": False, "break_on_hyphens": False}
+        shown = "\n".join(textwrap.fill(line, **cut) for line in shown.split("\n"))  # type: ignore[arg-type]
+    console.print(shown, soft_wrap=isinstance(shown, str) or (isinstance(shown, Text) and not console.is_terminal))
 
 
 def _results(speaks: bool) -> Console:

@@ -45,8 +45,8 @@ class RunDisplay:
 
 
 def numbers(line: Mapping[str, Any]) -> str:
-    """A step in a line of at most 64 characters: what it costs, whether it learns, whom it trusts."""
-    parts = [f"loss {line['loss']:.3f}", f"margin {line['margin']:+.3f}", f"accuracy {line['accuracy']:.0%}"]
+    """A step in a line of at most 60 characters: what it costs, whether it learns, whom it trusts."""
+    parts = [f"loss {line['loss']:.3f}", f"margin {line['margin']:+.3f}", f"acc {line['accuracy']:.0%}"]
     if line["gap_mean"] is not None:
         parts.append(f"gap {line['gap_mean']:.3f}")
     parts.append(f"weight {line['weight_mean']:.2f}")
