@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: setup demo demo-llm bench test lint types clean help
+.PHONY: setup demo demo-llm bench test lint types docs figures clean help
 .DEFAULT_GOAL := help
 
 help:  ## show what there is
@@ -19,7 +19,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.installed
-	$(PIP) install -c constraints.txt -e ".[test,lint,eval]"
+	$(PIP) install -c constraints.txt -e ".[test,lint,eval,docs]"
 	@touch $@
 
 setup: $(VENV)/.installed  ## make .venv and install gapo
@@ -43,5 +43,11 @@ lint: $(VENV)/.tools  ## ruff: undefined names, imports, style
 types: $(VENV)/.tools  ## mypy, strict for objectives, anchor and perturb
 	$(BIN)/mypy
 
+docs: $(VENV)/.tools  ## the site, into site/; a warning is an error
+	$(BIN)/mkdocs build --strict --quiet
+
+figures: $(VENV)/.installed  ## docs/images and the computed table of docs/method.md
+	$(BIN)/python -m gapo.report.method_figures docs
+
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
