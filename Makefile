@@ -44,7 +44,7 @@ types: $(VENV)/.tools  ## mypy, strict for objectives, anchor and perturb
 	$(BIN)/mypy
 
 docs: $(VENV)/.tools  ## the site, into site/; a warning is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # without the theme's notice about its successor
 
 figures: $(VENV)/.installed  ## docs/images and the computed table of docs/method.md
 	$(BIN)/python -m gapo.report.method_figures docs
