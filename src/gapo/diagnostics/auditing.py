@@ -168,7 +168,7 @@ class BlockScorer:
                 table = self.prober.batch(0, rows[members], exact=c < settings.measured).slice(len(members) - new)
                 for name, values in found.known.items():
                     values[fresh] = column(table, name)
-                found.put(c, fresh, Geometry(*(torch.from_numpy(column(table, name)) for name in GEOMETRY_COLUMNS)))
+                found.put(c, fresh, Geometry(*(torch.tensor(column(table, name)) for name in GEOMETRY_COLUMNS)))
                 if c < settings.measured:
                     found.measured[c, fresh] = column(table, "gap")
         return found

@@ -25,7 +25,7 @@ def histogram(values: Numbers, label: str, marked: Numbers | None = None, names:
     finite = values[np.isfinite(values)]
     low, high = np.percentile(finite, ENDS)
     edges = np.histogram_bin_edges(np.clip(finite, low, high), bins=min(BINS, max(6, int(len(finite) ** 0.5))))
-    parts = [(values, SERIES[0], None)]
+    parts: list[tuple[Numbers, str, str | None]] = [(values, SERIES[0], None)]
     if marked is not None:
         parts = [(values[marked == k], (CLEAN_COLOUR, FLIPPED_COLOUR)[k], names[k]) for k in (0, 1)]
     for part, colour, name in parts:

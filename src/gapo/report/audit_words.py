@@ -89,8 +89,8 @@ def cautions(about: Mapping[str, Any]) -> list[str]:
         )
     if share is not None and share > 0.8:
         told.append(
-            f"{percent(min(share, 1.0))} of the gaps' variance comes from each pair's own share of the direction: the gap "
-            "tells mostly how large a pair's gradient is, not whether other pairs contradict it."
+            f"{percent(min(share, 1.0))} of the gaps' variance comes from each pair's own share of the direction: "
+            "the gap tells mostly how large a pair's gradient is, not whether other pairs contradict it."
         )
     if abs(found["weight_and_length"] or 0) >= STRONG:
         told.append("The weight follows the responses' length: a short pair may weigh little for that alone.")
