@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gapo.pairs.noise import flip
     from gapo.pairs.pair import PairSet, PreferencePair
     from gapo.pairs.select import select
+    from gapo.runs.audit import audit_pairs
     from gapo.training.config import PreferenceConfig
     from gapo.training.trainer import PreferenceTrainer
 
@@ -31,6 +32,7 @@ _HOMES = {
     "PreferenceConfig": "gapo.training.config",
     "PreferencePair": "gapo.pairs.pair",
     "PreferenceTrainer": "gapo.training.trainer",
+    "audit_pairs": "gapo.runs.audit",
     "displaced": "gapo.model.perturb",
     "flip": "gapo.pairs.noise",
     "get_objective": "gapo.objectives",
@@ -51,6 +53,7 @@ __all__ = [
     "PreferenceConfig",
     "PreferencePair",
     "PreferenceTrainer",
+    "audit_pairs",
     "displaced",
     "flip",
     "get_objective",

@@ -143,10 +143,13 @@ class GradientBank:
                 products += (block @ block.T).cpu()
         return products
 
-    def weighted(self, coefficients: Tensor, ranks: Ranks = ALONE) -> list[Tensor]:
-        """sum_i c_i * G_i over the pairs of all ranks, for every parameter: the step's gradient."""
+    def weighted(
+        self, coefficients: Tensor, ranks: Ranks = ALONE, scope: Sequence[nn.Parameter] | None = None
+    ) -> list[Tensor]:
+        """sum_i c_i * G_i over the pairs of all ranks, for every parameter (in scope): the step's gradient."""
         gradient = []
-        for k, parameter in enumerate(self.parameters):
+        for k in range(len(self.parameters)) if scope is None else self._places(scope):
+            parameter = self.parameters[k]
             total = self._empty_like(k)
             weights = coefficients.to(total)
             for columns, block in self._blocks(k, slice(None), ranks):

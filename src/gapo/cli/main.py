@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from gapo.cli.audit import audit
 from gapo.cli.bench import bench
 from gapo.cli.doctor import doctor
 from gapo.cli.eval import app as eval_app
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(flip)
+app.command()(audit)
 app.command()(generate)
 app.command()(judge)
 app.command()(report)

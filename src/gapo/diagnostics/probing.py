@@ -71,7 +71,7 @@ def probe_pairs(
     direction, rho * |G_i|; `group`, `batch_pairs` and `batch_grad_norm`, sqrt(sum |G_j|^2), tell of the batch.
     """
     settings = settings or ProbeSettings()
-    prober = _Prober(model, pairs, pad_id, settings)
+    prober = Prober(model, pairs, pad_id, settings)
     batches = anchor_batches(len(pairs), settings.batch_pairs, settings.seed)
     parts = []
     for k in progress(range(len(batches))):
@@ -96,7 +96,7 @@ def probe_sizes(
     largest = max(sizes)
     if any(size < 1 or largest % size for size in sizes):
         raise InputError(f"sizes of anchor batches must divide the largest, {largest}, not be {list(sizes)}")
-    prober = _Prober(model, pairs, pad_id, settings)
+    prober = Prober(model, pairs, pad_id, settings)
     batches = anchor_batches(len(pairs), largest, settings.seed)
     parts: dict[int, list[pa.Table]] = {size: [] for size in sizes}
     for k in progress(range(len(batches))):
@@ -131,7 +131,7 @@ def probe_models(
     return pa.concat_tables(parts)
 
 
-def anchor_batches(pairs: int, size: int, seed: int | None) -> list[tuple[np.ndarray, int]]:
+def anchor_batches(pairs: int, size: int, seed: int | Sequence[int] | None) -> list[tuple[np.ndarray, int]]:
     """Rows of each anchor batch, and how many of them, its last ones, are new."""
     if not 1 <= size <= pairs:
         raise InputError(f"an anchor batch of {size} pairs needs as many pairs, and there are {pairs}")
@@ -151,25 +151,32 @@ def geometry_of_gram(gram: Tensor, size: int, radius: float) -> tuple[Geometry, 
     return Geometry.cat(parts), np.concatenate(lengths)
 
 
-class _Prober:
-    """A model with its bank, made once for all batches."""
+class Prober:
+    """A model with its bank, made once for all batches. `bank_dtype` None keeps gradients in their own type."""
 
-    def __init__(self, model: nn.Module, pairs: Sequence[EncodedPair], pad_id: int, settings: ProbeSettings) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        pairs: Sequence[EncodedPair],
+        pad_id: int,
+        settings: ProbeSettings,
+        bank_dtype: torch.dtype | None = None,
+    ) -> None:
         self.model, self.pairs, self.pad_id, self.settings = model, pairs, pad_id, settings
         self.scope = parameters_in_scope(model, settings.scope)
         self.engine = Engine(AnchorSettings(radius=settings.radius, batches=1, scope=settings.scope))
         trained = tuple(p for p in model.parameters() if p.requires_grad)
-        self.bank, self.at_once = GradientBank(trained), pairs_at_once(model)
+        self.bank, self.at_once = GradientBank(trained, bank_dtype), pairs_at_once(model)
         self.room = settings.gradients or _that_fit(trained)
         self.shared = choose_layout(model, pairs, pad_id).shared
         self.device = trained[0].device
 
-    def batch(self, number: int, rows: np.ndarray) -> pa.Table:
-        """One anchor batch."""
+    def batch(self, number: int, rows: np.ndarray, exact: bool | None = None) -> pa.Table:
+        """One anchor batch; `exact` in place of the settings' own."""
         policy, direction, norms, dots = self._direction(rows)
         geometry = Geometry.of(norms, dots, direction.norm, self.settings.radius)
-        if self.settings.exact:
-            batch = self._collated(rows)
+        if self.settings.exact if exact is None else exact:
+            batch = self.collated(rows)
             policy, anchor, _ = self.engine.at_anchor(self.model, [batch], policy, direction)
             gap = (policy.margin - anchor.margin).double().cpu().numpy()
         else:
@@ -182,7 +189,7 @@ class _Prober:
             raise InputError(
                 f"gradients of {len(rows)} pairs do not fit in memory, {self.room} do; probe smaller anchor batches"
             )
-        policy = self._filled(rows)
+        policy = self.filled(rows)
         return policy, self.bank.gram(slice(0, len(rows)), self.scope)
 
     def table(
@@ -226,7 +233,7 @@ class _Prober:
         found = []
         gradient: tuple[Tensor, ...] = ()
         for part in parts:
-            policy = self._filled(part)
+            policy = self.filled(part)
             sums = self.bank.sums(slice(0, len(part)), self.scope)
             scaled = tuple(mean * (len(part) / len(rows)) for mean in sums.gradient)
             gradient = tuple(a + b for a, b in zip(gradient, scaled, strict=True)) if gradient else scaled
@@ -238,13 +245,14 @@ class _Prober:
         return PairLogps.cat([each[0] for each in found]), direction, torch.cat([each[1] for each in found]), dots
 
     def _along(self, gradient: Sequence[Tensor], rows: np.ndarray) -> Tensor:
-        self._filled(rows)
+        self.filled(rows)
         return self.bank.along(gradient, slice(0, len(rows)), self.scope)
 
-    def _filled(self, rows: np.ndarray) -> PairLogps:
-        return fill(self.bank, self.model, [self._collated(rows)], at_once=self.at_once).detach()
+    def filled(self, rows: np.ndarray) -> PairLogps:
+        """The log-probs of these pairs, whose gradients are now in the bank."""
+        return fill(self.bank, self.model, [self.collated(rows)], at_once=self.at_once).detach()
 
-    def _collated(self, rows: np.ndarray) -> PairBatch:
+    def collated(self, rows: np.ndarray) -> PairBatch:
         return collate([self.pairs[int(i)] for i in rows], self.pad_id, self.shared).to(self.device)
 
 

@@ -16,16 +16,18 @@ from gapo.diagnostics.intervals import Numbers
 from gapo.errors import InputError
 from gapo.storage import whole_file
 
-RECORD, PROBE = "pairs.parquet", "probe.parquet"
+RECORD, PROBE, AUDIT = "pairs.parquet", "probe.parquet", "audit.parquet"
 
 
 def read_table(path: Path) -> pa.Table:
-    """The pairs of a folder, as its run recorded them or else as `write_probe` left them; or of a file."""
-    file = next((path / name for name in (RECORD, PROBE) if (path / name).is_file()), path)
+    """The pairs of a folder, as a run recorded, `write_probe` left or an audit scored them; or of a file."""
+    file = next((path / name for name in (RECORD, PROBE, AUDIT) if (path / name).is_file()), path)
     try:
         return _reader(file)(file)
     except IsADirectoryError:
-        raise InputError(f"{path} has neither {RECORD} nor {PROBE}; give a run folder or a file of pairs") from None
+        raise InputError(
+            f"{path} has neither {RECORD} nor {PROBE} nor {AUDIT}; give a run folder or a file of pairs"
+        ) from None
     except FileNotFoundError:
         raise InputError(f"{file} does not exist; give a run folder or a file of pairs") from None
     except (pa.ArrowException, OSError) as error:

@@ -82,14 +82,18 @@ def _read_file(path: Path, split: str | None) -> Table:
 
 
 def _read_folder(folder: Path, split: str | None) -> Table:
-    """Without a named split the training split, or the only file there is."""
+    return _read_file(*split_of(folder, split))
+
+
+def split_of(folder: Path, split: str | None) -> tuple[Path, str]:
+    """The file of a split, and the split's name: unless named the training split, or the only file there is."""
     files = {bare_name(path): path for path in sorted(folder.iterdir()) if path.is_file() and has_known_suffix(path)}
     if not files:
         raise InputError(f"the folder {folder} holds no data file; it needs one for each split, like train.jsonl")
     wanted = split or (next(iter(files)) if len(files) == 1 else "train")
     if wanted not in files:
         raise InputError(f"the folder {folder} has no split {wanted!r}; {did_you_mean(wanted, files)}")
-    return _read_file(files[wanted], wanted)
+    return files[wanted], wanted
 
 
 def _kind(path: Path) -> str | None:

