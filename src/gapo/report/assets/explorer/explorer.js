@@ -39,7 +39,7 @@ function hint() {
   const key = (name) => make("kbd", {}, name);
   return make("p", { class: "soft keys" },
     key("\u2191"), key("\u2193"), " move, ", key("Enter"), " opens, ", key("m"), " marks, ", key("/"), " searches, ",
-    key("Esc"), " closes. Draw in the scatter to select.");
+    key("Esc"), " closes.");
 }
 
 for (const root of document.querySelectorAll(".explorer")) {

@@ -15,7 +15,7 @@ class Scatter {
     this.legend = make("ul", { class: "key", "aria-label": "Colours" });
     this.plot = new Plot(view, this.canvas);
     this.stage = make("div", { class: "stage" }, this.canvas, this.over, this.tip);
-    this.element = make("div", { class: "scatter" }, this.controls(), this.stage, this.colours());
+    this.element = make("div", { class: "scatter" }, this.controls(), this.stage, this.colours(), this.hands());
     this.draw = oncePerFrame(() => this.drawNow());
     this.highlight = oncePerFrame(() => this.highlightNow());
     for (const what of ["rows", "axes"]) view.on(what, this.draw);
@@ -29,10 +29,13 @@ class Scatter {
     const { view } = this;
     const numbers = view.pairs.numbers.map(({ key, title }) => [key, title]);
     const axis = (name) => choice(numbers, view[name].key, (key) => view.setAxes({ [name]: view.pairs.column(key) }));
-    const parts = [labelled("Across", axis("across")), labelled("Up", axis("up"))];
-    const shapes = [["rectangle", "rectangle"], ["lasso", "free hand"]];
-    parts.push(labelled("Select by", choice(shapes, this.shape, (shape) => (this.shape = shape))));
-    return make("div", { class: "controls" }, parts);
+    return make("div", { class: "controls" }, labelled("Up", axis("up")), labelled("Across", axis("across")));
+  }
+
+  hands() {
+    const shapes = [["rectangle", "rectangle"], ["lasso", "line by hand"]];
+    const shape = choice(shapes, this.shape, (chosen) => (this.shape = chosen));
+    return make("div", { class: "hands soft" }, labelled("Drag to select by a", shape), " Click a point to open its pair.");
   }
 
   colours() {

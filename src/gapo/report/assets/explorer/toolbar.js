@@ -20,9 +20,9 @@ class Toolbar {
     this.onlyMarked = make("input", { type: "checkbox" });
     this.onlyMarked.addEventListener("change", () => view.change({ onlyMarked: this.onlyMarked.checked }));
     this.buttons = [
-      button("Copy ids", () => this.copyIds()),
-      button("Save .txt", () => this.save("txt", asText)),
-      button("Save .jsonl", () => this.save("jsonl", asJsonLines)),
+      button("Copy", () => this.copyIds(), { "aria-label": "Copy ids" }),
+      button(".txt", () => this.save("txt", asText), { "aria-label": "Save ids as .txt" }),
+      button(".jsonl", () => this.save("jsonl", asJsonLines), { "aria-label": "Save as .jsonl" }),
     ];
     this.markShown = button("Mark all shown", () => view.mark(view.order, true), { class: "quiet" });
     this.unmark = button("Remove all marks", () => view.mark([...view.marks.rows], false), { class: "quiet" });
@@ -69,8 +69,8 @@ class Toolbar {
     this.onlyMarked.checked = view.onlyMarked;
     const marked = view.marks.rows.size;
     const [first, second] = this.which.options;
-    first.textContent = `marked pairs (${marked.toLocaleString("en")})`;
-    second.textContent = `pairs shown (${shown.toLocaleString("en")})`;
+    first.textContent = `marked (${marked.toLocaleString("en")})`;
+    second.textContent = `shown (${shown.toLocaleString("en")})`;
     this.unmark.hidden = marked === 0;
     for (const each of this.buttons) each.disabled = this.chosen().length === 0;
   }
