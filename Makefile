@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: setup demo demo-llm bench test lint types docs figures clean help
+.PHONY: setup demo demo-llm bench test screenshots lint types docs figures clean help
 .DEFAULT_GOAL := help
 
 help:  ## show what there is
@@ -22,6 +22,9 @@ $(VENV)/.tools: $(VENV)/.installed
 	$(PIP) install -c constraints.txt -e ".[test,lint,eval,docs]"
 	@touch $@
 
+$(VENV)/.browser: $(VENV)/.tools .ci/browser
+	@if .ci/browser; then touch $@; fi
+
 setup: $(VENV)/.installed  ## make .venv and install gapo
 
 demo: $(VENV)/.installed  ## SimPO and GAPO on the miniature lab with 20 % wrong labels
@@ -33,8 +36,11 @@ demo-llm: $(VENV)/.installed  ## GAPO on a real language model, SmolLM2-135M-Ins
 bench: $(VENV)/.tools  ## one step of TRL and of gapo: time, memory, growth; writes results/bench
 	$(BIN)/gapo bench --growth
 
-test: $(VENV)/.tools  ## the whole test suite
+test: $(VENV)/.tools $(VENV)/.browser  ## the whole test suite
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+screenshots: $(VENV)/.tools $(VENV)/.browser  ## redraw the pictures of pages in docs/images
+	HF_HUB_OFFLINE=1 GAPO_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser/test_screenshots.py
 
 lint: $(VENV)/.tools  ## ruff: undefined names, imports, style
 	$(BIN)/ruff check .

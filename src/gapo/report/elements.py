@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from gapo.report import explorer_assets
 from gapo.report.markup import Child, Markup, join, tag
 from gapo.report.smoothing import Columns
 from gapo.report.style import STYLE, policy
@@ -35,20 +36,26 @@ class Section:
 
 
 def document(title: str, head: Child, sections: Sequence[Section]) -> str:
-    """A whole page; what it may load (nothing) is said before anything else."""
+    """A whole page; what it may load (nothing) and run (only its own script) is said before anything else."""
     links = (tag("a", part.title, href=f"#{part.key}") for part in sections)
+    main = tag("main", (tag("section", tag("h2", part.title, id=part.key), part.content) for part in sections))
+    live = explorer_assets.OPENING in main
+    style = STYLE + explorer_assets.style() if live else STYLE
+    script = explorer_assets.script() if live else None
     meta = (
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy()),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy(style, script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("title", title),
-        tag("style", Markup(STYLE)),
+        tag("style", Markup(style)),
     )
+    runs = "runs only the script that is in it" if live else "runs no script"
     body = (
         tag("header", head, tag("nav", links, aria_label="Contents")),
-        tag("main", (tag("section", tag("h2", part.title, id=part.key), part.content) for part in sections)),
-        tag("footer", "Written by gapo report. The page is one file: it loads nothing and runs no script."),
+        main,
+        tag("footer", f"Written by gapo report. The page is one file: it loads nothing and {runs}."),
+        None if script is None else tag("script", Markup(script)),
     )
     return f"<!doctype html>\n{tag('html', tag('head', meta), tag('body', body), lang='en')}\n"
 

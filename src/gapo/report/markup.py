@@ -24,6 +24,8 @@ def visible(text: str) -> str:
 
     Right-to-left letters stay as they are; only what can reorder or hide other text is changed.
     """
+    if text.replace("\n", "").replace("\t", "").isprintable():  # most text: a hundred times faster
+        return text
     return "".join(character if _harmless(character) else _name(character) for character in text)
 
 

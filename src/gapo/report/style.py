@@ -130,7 +130,11 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .8125rem; }
 """ + "".join(f".series-{place} {{ background: {colour}; }}\n" for place, colour in enumerate(SERIES))
 
 
-def policy() -> str:
-    """Nothing may be loaded or run; the one style sheet is named by its hash."""
-    digest = b64encode(sha256(STYLE.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+def policy(style: str = STYLE, script: str | None = None) -> str:
+    """Nothing may be loaded; the one style sheet, and the one script of a page that has one, are named by their hash."""
+    run = "" if script is None else f" script-src '{_hash(script)}';"
+    return f"default-src 'none'; style-src '{_hash(style)}';{run} base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
