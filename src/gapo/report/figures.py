@@ -113,6 +113,15 @@ def clean_and_flipped(weights: Columns) -> Figure:
     return figure
 
 
+def self_share(shares: Columns) -> Figure:
+    """Pooled self share of a stretch of steps, and the quartiles of its pairs (columns of `shares_over_training`)."""
+    figure, axes = _canvas("self share")
+    axes.axhline(1, color=INK, linewidth=0.6, alpha=0.5)
+    _band(axes, shares["step"], shares["low"], shares["high"])
+    axes.plot(shares["step"], shares["pooled"], color=SERIES[0], marker="o", markersize=3.5)
+    return figure
+
+
 def flip_rate_by_tier(tiers: Sequence[Tier]) -> Figure:
     """Bars from bottom to top weight, with intervals; the line is the rate of all pairs together."""
     figure, axes = _canvas("flipped labels", "tier by weight")
