@@ -122,6 +122,12 @@ def beside(ours: Outcomes | None, base: Outcomes | None) -> Beside | None:
     return Beside(ours.take(mine), base.take(theirs))
 
 
+def change_between(run: Run, base: Run) -> Rate | None:
+    """Accuracy of a run above another's: paired where both kept how each pair came out, else as if independent."""
+    both = beside(outcomes_of(run), outcomes_of(base))
+    return both.change if both is not None else change(accuracy(run, "after"), accuracy(base, "after"))
+
+
 def paired_change(ours: Numbers, base: Numbers, clusters: Names) -> Rate:
     """Mean of `ours - base` with its interval."""
     first, second = share_of(ours, clusters), share_of(base, clusters)

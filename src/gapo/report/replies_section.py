@@ -52,15 +52,27 @@ def changes(before: str, after: str) -> tuple[list[Markup | str], list[Markup | 
         return [before], [after]
     left: list[Markup | str] = []
     right: list[Markup | str] = []
-    for kind, start, end, new_start, new_end in match.get_opcodes():
-        gone, come = "".join(old[start:end]), "".join(new[new_start:new_end])
-        if kind == "equal":
+    for same, gone, come in _stretches(match, old, new):
+        if same:
             left.append(gone)
             right.append(come)
             continue
         left += [tag("del", gone)] if gone.strip() else [gone]
         right += [tag("ins", come)] if come.strip() else [come]
     return left, right
+
+
+def _stretches(match: SequenceMatcher[str], old: Sequence[str], new: Sequence[str]) -> list[tuple[bool, str, str]]:
+    """What is the same and what is not; a space between two changes belongs to both of them."""
+    found: list[tuple[bool, str, str]] = []
+    for kind, start, end, new_start, new_end in match.get_opcodes():
+        gone, come = "".join(old[start:end]), "".join(new[new_start:new_end])
+        same = kind == "equal"
+        if not same and len(found) > 1 and not found[-1][1].strip():
+            (_, space, _), (_, earlier_gone, earlier_come) = found.pop(), found.pop()
+            gone, come = f"{earlier_gone}{space}{gone}", f"{earlier_come}{space}{come}"
+        found.append((same, gone, come))
+    return found
 
 
 def _words(value: object) -> str:

@@ -65,7 +65,7 @@ def run_pairs(run: Run) -> PairView | None:
     values = _values(table)
     at = last[chosen]
     columns = [
-        PairColumn(key, title, "number", _plain(values[key][at]), note)
+        PairColumn(key, title, "number", rounded(values[key][at]), note)
         for key, title, note in NUMBERS
         if np.isfinite(values[key]).any()
     ]
@@ -141,7 +141,7 @@ def _histories(
     found: list[PairHistory | None] = []
     for i in chosen:
         rows = order[ends[i] - counts[i] : ends[i]]
-        found.append(PairHistory(steps[rows].tolist(), {key: _plain(values[key][rows]) for key in keys}))
+        found.append(PairHistory(steps[rows].tolist(), {key: rounded(values[key][rows]) for key in keys}))
     return found
 
 
@@ -178,7 +178,7 @@ def _text_notes(texts: Mapping[str, Any], cut: int) -> list[str]:
     return [AS_TRAINED, *left]
 
 
-def _plain(values: Numbers) -> list[Any]:
+def rounded(values: Numbers) -> list[Any]:
     """Floats of a few digits, None for what is not known."""
     known = np.isfinite(values)
     size = np.where(known & (values != 0), np.abs(values), 1.0)

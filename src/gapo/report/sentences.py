@@ -9,7 +9,7 @@ import numpy as np
 from gapo.report import results
 from gapo.report.figures import SELF_CHECK_BAND
 from gapo.report.pair_weights import CLEAN, FLIPPED, LatePairs, Tier, flipped_against_clean
-from gapo.report.paired import change_in
+from gapo.report.paired import change_between, change_in
 from gapo.report.run_files import Run
 from gapo.report.statistics import Interval, Numbers
 from gapo.report.wording import (
@@ -69,10 +69,7 @@ def comparison_sentence(runs: Sequence[Run], names: Sequence[str]) -> str:
     base = results.accuracy(runs[0], "after")
     if base is None:
         return f"There is nothing to compare with: {names[0]} has no accuracy after training."
-    gains = {
-        name: results.change(results.accuracy(run, "after"), base)
-        for run, name in zip(runs[1:], names[1:], strict=True)
-    }
+    gains = {name: change_between(run, runs[0]) for run, name in zip(runs[1:], names[1:], strict=True)}
     if len(gains) == 1:
         [(name, gain)] = gains.items()
         return _one_against_one(name, gain, names[0], base)
@@ -172,13 +169,12 @@ def length_sentence(found: tuple[float, Interval] | None, pairs: int) -> str:
 def self_share_sentence(shares: Mapping[str, Numbers]) -> str:
     """Late in training: what the gap measures."""
     share, low, high = (float(shares[name][-1]) for name in ("pooled", "low", "high"))
-    start = (
-        f"At the end of training {percent(share)} of the gap, to first order, was the pairs' own share of the "
-        f"direction (half of the pairs between {percent(low)} and {percent(high)})"
-    )
-    if share >= MOSTLY_SELF:
-        return f"{start}: a pair was mostly measured against itself. A larger batch for the anchor lowers the share."
-    return f"{start}: the other pairs of the step had a say in how brittle a pair looked."
+    spread = f"half of the pairs between {percent(low)} and {percent(high)}"
+    start = f"At the end of training a pair's own share of the direction made {percent(share)} of the gap ({spread})"
+    if share < MOSTLY_SELF:
+        return f"{start}: the other pairs of the step had a say in how brittle a pair looked."
+    pull = ", and the other pairs of the step pulled against it" if share > 1 else ""
+    return f"{start}: a pair was mostly measured against itself{pull}. A larger batch for the anchor lowers the share."
 
 
 def cautions(run: Run) -> list[str]:

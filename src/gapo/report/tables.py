@@ -10,6 +10,7 @@ import numpy as np
 
 from gapo.report import results
 from gapo.report.pair_weights import LatePairs, Tier
+from gapo.report.paired import change_between
 from gapo.report.run_files import Run, number
 from gapo.report.statistics import Interval
 from gapo.report.wording import (
@@ -159,7 +160,7 @@ def _accuracy_interval(run: Run) -> str:
 
 
 def _difference(run: Run, first: Run) -> str:
-    gain = results.change(results.accuracy(run, "after"), results.accuracy(first, "after"))
+    gain = change_between(run, first)
     if gain is None:
         return NONE
     return signed(100 * gain.value) + (f" ({points_interval(gain.interval)})" if gain.interval else "")
