@@ -130,6 +130,7 @@ def _progress(total: int) -> Iterator[Any]:
 
 def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> str:
     from gapo.report.study_files import ROWS, folder_of, write_index, write_study
+    from gapo.report.study_html import write_study_html
     from gapo.studies.about import about_study
     from gapo.studies.conduct import gathered
     from gapo.studies.rows import read_rows
@@ -139,4 +140,4 @@ def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> str:
     rows = gathered(study, setting, kept)
     page = write_study(study, rows, about_study(study, setting), folder)
     write_index(out)
-    return f"{study.name}: {page}"
+    return f"{study.name}: {page} and {write_study_html(folder).name}"

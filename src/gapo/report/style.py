@@ -56,6 +56,8 @@ nav { margin: 1.2rem 0 0; font-size: .875rem; display: flex; flex-wrap: wrap; ga
   display: grid; grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); gap: 1rem;
   margin: 1rem 0;
 }
+.wide { max-width: 62rem; overflow-x: auto; }
+.wide svg { min-width: 36rem; }
 figure { margin: 0; padding: .9rem 1rem; }
 figure svg { display: block; width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { margin-top: .5rem; line-height: 1.45; }
@@ -124,7 +126,8 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .8125rem; }
   h2, h3 { break-after: avoid; }
   .grid { grid-template-columns: 1fr 1fr; }
   .said { max-height: none; overflow: visible; }
-  .scroll { overflow: visible; background: none; }
+  .scroll, .wide { overflow: visible; background: none; }
+  .wide svg { min-width: 0; }
   table { font-size: 8pt; }
   th, td { white-space: normal; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }

@@ -115,7 +115,7 @@ def _per_run(runs: Sequence[Run], names: Sequence[str], columns: Sequence[tuple[
 def recipe_differences(runs: Sequence[Run], names: Sequence[str]) -> Table:
     """What the recipes do not share: a comparison is only as good as what was held equal."""
     recipes = [flattened(run.recipe) for run in runs]
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
+    keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "train.output_dir")  # always differs
     rows = [(key, *(recipe.get(key, NONE) for recipe in recipes)) for key in keys]
     return Table(("setting", *names), tuple(row for row in rows if len(set(row[1:])) > 1))
 
