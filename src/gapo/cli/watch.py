@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-PATIENCE = 60
+PATIENCE = 600
 
 
 def watch(
@@ -47,7 +47,7 @@ def _wait_for(run: Path) -> None:
         return
     import time
 
-    typer.echo(f"waiting up to {PATIENCE} seconds for {run} to begin", err=True)
+    typer.echo(f"waiting up to {PATIENCE // 60} minutes for {run} to begin", err=True)
     until = time.monotonic() + PATIENCE
     while not (run / "recipe.yaml").is_file() and time.monotonic() < until:
         time.sleep(0.2)

@@ -41,12 +41,12 @@ class Drawing:
         return self._stamp if self._stamp and waits else standing.stamp
 
     def page(self, standing: Standing) -> tuple[bytes, str]:
-        """The page and its stamp."""
+        """Header and sections of the page, and its stamp."""
         with self._lock:
             if self.due(standing) != self._stamp:
                 began = time.monotonic()
                 run = read_run(self.folder, growing=standing.state != ENDED)
-                self._page, self._stamp = run_page(run, growing=True).encode(), standing.stamp
+                self._page, self._stamp = inside(run_page(run, growing=True)).encode(), standing.stamp
                 now = time.monotonic()
                 self._next = now + max(BETWEEN, TIMES * (now - began))
             return self._page, self._stamp
@@ -55,6 +55,11 @@ class Drawing:
         """The page with the explorer, as `gapo report` writes it."""
         with self._lock:
             return run_page(read_run(self.folder)).encode()
+
+
+def inside(page: str) -> str:
+    """What stands between the head of a document and its footer: the live page has its own."""
+    return page[page.index("<header>") : page.index("<footer>")]
 
 
 class LiveServer(ThreadingHTTPServer):

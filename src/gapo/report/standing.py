@@ -52,8 +52,9 @@ class Standing:
     def words(self) -> str:
         """In a sentence."""
         text = WORDS[self.state].format(silence=duration(self.silence))
-        left = f" About {duration(self.seconds_left)} left." if self.state == TRAINING and self.seconds_left else ""
-        return text + left
+        if self.state != TRAINING or self.seconds_left is None:
+            return text
+        return f"{text} About {duration(float(round(self.seconds_left)))} left."
 
     def as_json(self) -> dict[str, Any]:
         """What the page is told."""
@@ -73,6 +74,8 @@ class Standing:
 def _shown(key: str, value: float | None) -> str | None:
     if value is None:
         return None
+    if key == "tokens_per_second":
+        return f"{value:,.0f}"
     return percent(value) if key == "accuracy" else plain(value, 3)
 
 
