@@ -9,6 +9,7 @@ import typer
 
 from gapo.cli.audit import audit
 from gapo.cli.bench import bench
+from gapo.cli.compare import compare
 from gapo.cli.doctor import doctor
 from gapo.cli.eval import app as eval_app
 from gapo.cli.flip import flip
@@ -20,6 +21,7 @@ from gapo.cli.report import report
 from gapo.cli.score import score
 from gapo.cli.study import study
 from gapo.cli.train import train
+from gapo.cli.watch import watch
 from gapo.errors import InputError, TrainingStopped
 
 app = typer.Typer(
@@ -36,6 +38,8 @@ app.command()(audit)
 app.command()(generate)
 app.command()(judge)
 app.command()(report)
+app.command()(compare)
+app.command()(watch)
 app.command()(bench)
 app.command()(study)
 app.command()(score)

@@ -116,6 +116,7 @@ def _train(studies: Sequence[Study], setting: Setting, jobs: int | None, voice: 
 
 def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> Path:
     from gapo.report.study_files import ROWS, folder_of, write_index, write_study
+    from gapo.report.study_html import write_study_html
     from gapo.studies.about import about_study
     from gapo.studies.conduct import gathered
     from gapo.studies.rows import read_rows
@@ -125,4 +126,5 @@ def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> Path:
     rows = gathered(study, setting, kept)
     page = write_study(study, rows, about_study(study, setting), folder)
     write_index(out)
+    write_study_html(folder)
     return page

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from gapo.diagnostics.intervals import Numbers
 from gapo.errors import InputError
 from gapo.evaluate.quantity import as_json
 from gapo.evaluate.reward_subsets import PairRewards, by_subset, reward_figures
@@ -38,13 +39,22 @@ def reward_report(
     precision: Precision = nullcontext,
     shared: bool = False,
     ranks: Ranks = ALONE,
-) -> dict[str, Any]:
-    """Accuracy of the objective's own reward with a 95 % interval, and of the plain length-normalised likelihood."""
+) -> tuple[dict[str, Any], dict[str, Numbers]]:
+    """Accuracy of the objective's own reward with a 95 % interval, and of the plain length-normalised likelihood.
+
+    And, for every pair, what they come from: gain of the reward, margin, tokens.
+    """
     policy = logps_of(model, pairs.encoded, pad_id, progress, precision, shared, ranks)
     report: dict[str, Any] = preference_metrics(objective, policy, reference)
     report["accuracy_interval"] = list(wilson_interval(report["accuracy"], len(pairs)))
     report["likelihood_accuracy"] = accuracy(policy.margin)
-    return report
+    columns = {
+        "gain": objective.reward.gain(policy, reference),
+        "margin": policy.margin,
+        "chosen_tokens": policy.chosen_tokens,
+        "rejected_tokens": policy.rejected_tokens,
+    }
+    return report, {name: column.double().numpy() for name, column in columns.items()}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from gapo.report import figures, results, sentences, tables
 from gapo.report.elements import Section, document, figure, missing, paragraph, table, together, with_care
 from gapo.report.markup import Markup, tag, visible
+from gapo.report.paired_sections import how_compared, same_pairs, same_weights
 from gapo.report.run_files import Run
 from gapo.report.smoothing import Columns, thinned
 
@@ -38,7 +39,9 @@ def comparison_page(runs: Sequence[Run], at: Path) -> str:
     )
     sections = (
         Section("comparison", "Comparison", _comparison(runs, names)),
+        *same_pairs(runs, names),
         Section("curves", "Curves", _curves(runs, names)),
+        *same_weights(runs, names),
         Section("recipes", "What the recipes do not share", _recipes(runs, names)),
         Section("runs", "The runs", [_run(run, name, at) for run, name in zip(runs, names, strict=True)]),
     )
@@ -69,12 +72,7 @@ def _comparison(runs: Sequence[Run], names: Sequence[str]) -> Markup:
     known = [(name, rate) for run, name in zip(runs, names, strict=True) if (rate := results.accuracy(run, "after"))]
     return together(
         table(tables.accuracy_comparison(runs, names), caption="Reward accuracy on held-out pairs"),
-        paragraph(
-            "The intervals cover the choice of held-out pairs, not the seed: each row is one run. The interval of a "
-            "difference takes the runs as independent, which is wider than need be where they were judged on the same "
-            "pairs.",
-            "soft",
-        ),
+        paragraph(how_compared(runs, names), "soft"),
         tag("div", _accuracies(runs, names), class_="grid") if len(known) > 1 else None,
         table(tables.other_measures(runs, names), caption="Other measures after training"),
     )

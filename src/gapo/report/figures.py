@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -113,6 +114,15 @@ def clean_and_flipped(weights: Columns) -> Figure:
     return figure
 
 
+def self_share(shares: Columns) -> Figure:
+    """Pooled self share of a stretch of steps, and the quartiles of its pairs (columns of `shares_over_training`)."""
+    figure, axes = _canvas("self share")
+    axes.axhline(1, color=INK, linewidth=0.6, alpha=0.5)
+    _band(axes, shares["step"], shares["low"], shares["high"])
+    axes.plot(shares["step"], shares["pooled"], color=SERIES[0], marker="o", markersize=3.5)
+    return figure
+
+
 def flip_rate_by_tier(tiers: Sequence[Tier]) -> Figure:
     """Bars from bottom to top weight, with intervals; the line is the rate of all pairs together."""
     figure, axes = _canvas("flipped labels", "tier by weight")
@@ -132,17 +142,28 @@ def flip_rate_by_tier(tiers: Sequence[Tier]) -> Figure:
 def weight_against_length(term: Numbers, weight: Numbers) -> Figure:
     """Every pair as a point, or as a density where there are many."""
     figure, axes = _canvas("weight", "1/|w| + 1/|l|  (short responses on the right)")
-    if len(term) <= SCATTER_UP_TO:
-        axes.scatter(term, weight, s=14, color=SERIES[0], alpha=0.6, linewidths=0)
-    else:
-        rgb = to_rgb(SERIES[0])
-        density = LinearSegmentedColormap.from_list("density", [(*rgb, 0.12), (*rgb, 1.0)])
-        axes.hexbin(term, weight, gridsize=(26, 14), xscale="log", mincnt=1, cmap=density, bins="log", linewidths=0)
+    _cloud(axes, term, weight, SERIES[0], xscale="log")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     return figure
+
+
+def weight_against_weight(base: Numbers, weight: Numbers, place: int) -> Figure:
+    """The weight of each pair in two runs; the second one's colour."""
+    figure, axes = _canvas("weight", "weight in the first run")
+    _cloud(axes, base, weight, SERIES[place % len(SERIES)])
+    return figure
+
+
+def _cloud(axes: Axes, x: Numbers, y: Numbers, colour: str, xscale: Literal["linear", "log"] = "linear") -> None:
+    if len(x) <= SCATTER_UP_TO:
+        axes.scatter(x, y, s=14, color=colour, alpha=0.6, linewidths=0)
+        return
+    rgb = to_rgb(colour)
+    density = LinearSegmentedColormap.from_list("density", [(*rgb, 0.12), (*rgb, 1.0)])
+    axes.hexbin(x, y, gridsize=(26, 14), xscale=xscale, mincnt=1, cmap=density, bins="log", linewidths=0)
 
 
 def overlay(runs: Sequence[Columns], name: str, label: str) -> Figure:

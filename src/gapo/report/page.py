@@ -1,4 +1,4 @@
-"""Write the page of a run, or of several runs compared."""
+"""Write the page of a run, of several runs compared, or of a study: by what the folder holds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from gapo.report.run_page import run_page
 from gapo.storage import whole_file
 
 NAME = "report.html"
+RUN, STUDY, AUDIT = "a run", "a study", "an audit"
 
 
 def write_report(folders: Path | str | Iterable[Path | str], out: Path | str | None = None) -> Path:
-    """Write the page and say where it is: `<run>/report.html`, or beside the runs when there are several.
+    """Write the page and say where it is: `<folder>/report.html`, or beside the runs when there are several.
 
     Several runs are compared with the first; each gets its own page too, because the comparison links to it.
     """
-    given = [folders] if isinstance(folders, str | Path) else list(folders)
-    runs = [read_run(folder) for folder in dict.fromkeys(Path(folder).resolve() for folder in given)]
-    if not runs:
+    named = [folders] if isinstance(folders, str | Path) else list(folders)
+    given = list(dict.fromkeys(Path(folder).resolve() for folder in named))
+    if not given:
         raise InputError("no run given; name at least one folder that training wrote, such as runs/<name>")
+    if others := [folder for folder in given if kind_of(folder) != RUN]:
+        if len(given) > 1:
+            raise InputError(f"{others[0]} holds {kind_of(others[0])}, and only runs are compared; name it alone")
+        return _write_other(given[0], _target(out))
+    runs = [read_run(folder) for folder in given]
     if len(runs) == 1:
         return _write(run_page(runs[0]), _target(out) or runs[0].folder / NAME)
     at = _target(out) or _beside(runs)
@@ -32,6 +38,23 @@ def write_report(folders: Path | str | Iterable[Path | str], out: Path | str | N
     for run in runs:
         _write(run_page(run), run.folder / NAME)
     return _write(comparison_page(runs, at), at)
+
+
+def kind_of(folder: Path) -> str:
+    """What a folder holds, by its files; one that holds nothing known is taken for a run, which says what is wrong."""
+    if (folder / "recipe.yaml").is_file():
+        return RUN
+    if (folder / "audit.json").is_file():
+        return AUDIT
+    return STUDY if all((folder / name).is_file() for name in ("rows.jsonl", "about.json")) else RUN
+
+
+def _write_other(folder: Path, out: Path | None) -> Path:
+    if kind_of(folder) == STUDY:
+        from gapo.report.study_html import write_study_html  # the studies are many modules
+
+        return write_study_html(folder, out)
+    raise InputError(f"{folder} holds an audit; gapo audit writes its page")
 
 
 def _target(out: Path | str | None) -> Path | None:

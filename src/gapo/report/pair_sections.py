@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from gapo.report import figures, sentences, tables
-from gapo.report.elements import figure, paragraph, table, together
+from gapo.report.elements import Section, figure, paragraph, table, together
+from gapo.report.explorer import explorer
 from gapo.report.markup import Markup, tag
 from gapo.report.pair_weights import FLIPPED, LatePairs, length_terms, tiers, weights_over_training
 from gapo.report.run_files import Run
+from gapo.report.run_pairs import run_pairs
+from gapo.report.self_shares import shares_over_training
 from gapo.report.statistics import spearman
 
 NO_PAIRS = "There is no readable pairs.parquet in this run, so nothing is known pair by pair."
+NO_SHARES = (
+    "This run's engine keeps no gradient of each pair, so the gap's own and others' shares are not known; "
+    "anchor.engine=bank records them."
+)
 
 
 def clean_and_flipped(run: Run, late: LatePairs | None) -> Markup:
@@ -54,6 +63,41 @@ def length(late: LatePairs | None) -> Markup:
         caption="A flat cloud is good news: a slope means that length alone could give much of the weighting.",
     )
     return together(paragraph(sentence), tag("div", drawn, class_="grid"))
+
+
+def self_share(run: Run) -> tuple[Section, ...]:
+    """Whether the gap measures a pair against the others or against itself; nothing for runs without a gap."""
+    if run.pairs is None or not _recorded(run.pairs, "gap"):
+        return ()
+    title = "Self share"
+    if not _recorded(run.pairs, "gap_self"):
+        return (Section("share", title, paragraph(NO_SHARES)),)
+    shares = shares_over_training(run.pairs)
+    if not len(shares["step"]):
+        return ()
+    drawn = figure(
+        figures.self_share(shares),
+        key="share",
+        title="Self share over training",
+        caption="Share of the first-order gap that is a pair's own part of the direction; above 1 the other pairs of "
+        "the step pull against it. Band: from the lower to the upper quartile of the pairs.",
+    )
+    content = together(paragraph(sentences.self_share_sentence(shares)), tag("div", drawn, class_="grid"))
+    return (Section("share", title, content),)
+
+
+def _recorded(table: pa.Table, name: str) -> bool:
+    return name in table.column_names and table[name].null_count < table.num_rows
+
+
+def pairs(run: Run, late: LatePairs | None, *, growing: bool) -> Markup:
+    """The explorer; while the run grows, or where there is nothing to explore, only the pairs at both ends."""
+    view = None if growing else run_pairs(run)
+    if view is None:
+        note = paragraph("Every pair, with its text and history, is here when the run has ended.", "soft")
+        return together(note if growing else None, extremes(late))
+    ends = tag("details", tag("summary", "Most and least trusted pairs as plain tables"), extremes(late))
+    return together(explorer(view), ends)
 
 
 def extremes(late: LatePairs | None) -> Markup:

@@ -30,6 +30,10 @@ PAIR_COLUMNS = (
     "chosen_logp",
     "rejected_logp",
     "flipped",
+    "grad_norm",
+    "alignment",
+    "gap_self",
+    "gap_others",
 )
 
 
@@ -45,6 +49,7 @@ class Run:
     pairs: pa.Table | None
     evals: Mapping[str, Any] | None
     problems: tuple[str, ...] = ()
+    held_out: pa.Table | None = None  # a row a held-out pair: what its reward was before and after
 
     @property
     def name(self) -> str:
@@ -64,8 +69,11 @@ class Run:
         return len(self.steps["step"]) if self.steps else 0
 
 
-def read_run(folder: Path | str) -> Run:
-    """Read the files of a run; only recipe.yaml must be there, because it is what makes a folder a run."""
+def read_run(folder: Path | str, *, growing: bool = False) -> Run:
+    """Read the files of a run; only recipe.yaml must be there, because it is what makes a folder a run.
+
+    `growing`: the run is at work, so a last line that is cut off is one that is being written.
+    """
     folder = Path(folder).resolve()
     text, recipe = _read_recipe(folder)
     problems: list[str] = []
@@ -74,9 +82,10 @@ def read_run(folder: Path | str) -> Run:
         recipe=recipe,
         recipe_text=text,
         environment=_read_object(folder / "environment.json", problems),
-        steps=_read_steps(folder / "steps.jsonl", problems),
+        steps=_read_steps(folder / "steps.jsonl", problems, growing),
         pairs=_read_pairs(folder / "pairs.parquet", problems),
         evals=_read_object(folder / "evals.json", problems),
+        held_out=_read_parquet(folder / "held_out.parquet", {"pair_id", "gain_after"}, problems),
         problems=tuple(problems),
     )
 
@@ -91,8 +100,7 @@ def number(value: object) -> float | None:
 def _read_recipe(folder: Path) -> tuple[str, Mapping[str, Any]]:
     path = folder / "recipe.yaml"
     if not path.is_file():
-        reason = "it has no recipe.yaml" if folder.is_dir() else "there is no such folder"
-        raise InputError(f"{folder} is not a run: {reason}; give a folder that training wrote, such as runs/<name>")
+        raise InputError(f"{folder} is not a run: {_why_not_a_run(folder)}")
     try:
         text = path.read_text(encoding="utf-8")
         recipe = yaml.safe_load(text)
@@ -102,6 +110,15 @@ def _read_recipe(folder: Path) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(recipe, dict):
         raise InputError(f"{path} should hold sections such as model and data; put back the recipe that training wrote")
     return text, recipe
+
+
+def _why_not_a_run(folder: Path) -> str:
+    if not folder.is_dir():
+        return "there is no such folder; give one that training wrote, such as runs/<name>"
+    inside = sorted(path.parent.name for path in folder.glob("*/recipe.yaml"))
+    if inside:  # a recipe of several objectives
+        return f"it holds the runs {', '.join(inside)}; name one of them, or several to compare"
+    return "it has no recipe.yaml; give a folder that training wrote, such as runs/<name>"
 
 
 def _read_object(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
@@ -118,14 +135,15 @@ def _read_object(path: Path, problems: list[str]) -> Mapping[str, Any] | None:
     return value
 
 
-def _read_steps(path: Path, problems: list[str]) -> Mapping[str, Numbers] | None:
+def _read_steps(path: Path, problems: list[str], growing: bool) -> Mapping[str, Numbers] | None:
     if not path.is_file():
         return None
     lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     rows = [_read_step(line) for line in lines]
     if rows and rows[-1] is None:
-        problems.append("The last line of steps.jsonl is cut off, as after a kill; the page shows the steps before it.")
         rows.pop()
+        if not growing:
+            problems.append("The last line of steps.jsonl is cut off, as after a kill; the page shows the others.")
     broken = sum(row is None for row in rows)
     if broken:
         problems.append(f"{broken} of {len(lines)} lines of steps.jsonl are unreadable and were left out.")
@@ -153,15 +171,19 @@ def _columns(rows: list[dict[str, Any]]) -> Mapping[str, Numbers]:
 
 
 def _read_pairs(path: Path, problems: list[str]) -> pa.Table | None:
+    table = _read_parquet(path, {"step", "pair_id", "weight"}, problems)
+    return None if table is None else table.select([name for name in PAIR_COLUMNS if name in table.column_names])
+
+
+def _read_parquet(path: Path, needed: set[str], problems: list[str]) -> pa.Table | None:
     if not path.exists():
         return None
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError):
-        problems.append("pairs.parquet is not readable and was left out.")
+        problems.append(f"{path.name} is not readable and was left out.")
         return None
-    missing = {"step", "pair_id", "weight"} - set(table.column_names)
-    if missing:
-        problems.append(f"pairs.parquet has no column {', '.join(sorted(missing))} and was left out.")
+    if missing := needed - set(table.column_names):
+        problems.append(f"{path.name} has no column {', '.join(sorted(missing))} and was left out.")
         return None
-    return table.select([name for name in PAIR_COLUMNS if name in table.column_names])
+    return table

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
-from typing import Any
 
 from gapo.report import figures, results, sentences, tables
 from gapo.report.elements import (
@@ -16,21 +14,19 @@ from gapo.report.elements import (
     figure,
     missing,
     paragraph,
-    said,
     table,
     together,
     with_care,
 )
 from gapo.report.evals_section import evals_section
 from gapo.report.markup import Markup, tag
-from gapo.report.pair_sections import clean_and_flipped, extremes, length
+from gapo.report.pair_sections import clean_and_flipped, length, pairs, self_share
 from gapo.report.pair_weights import LatePairs, flipped_against_clean, late_pairs
+from gapo.report.paired import change_in
+from gapo.report.replies_section import replies_section
 from gapo.report.run_files import Run, number
 from gapo.report.smoothing import Columns, smoothing_window, thinned
 from gapo.report.wording import counted, duration, flattened, percent, percent_interval, plain, signed
-
-REPLIES_SHOWN = 12
-REPLY_LENGTH = 4000  # characters; a model that does not stop should not be the whole page
 
 CURVES = (
     Panel("loss", "Loss", "It should fall and level off; a jump marks a step to look at.", ("loss",), figures.loss),
@@ -77,8 +73,8 @@ CURVES = (
 )
 
 
-def run_page(run: Run) -> str:
-    """Everything the run left behind, the result first."""
+def run_page(run: Run, *, growing: bool = False) -> str:
+    """Everything the run left behind, the result first; without the explorer while it grows."""
     late = late_pairs(run.pairs) if run.pairs is not None else None
     head = together(
         paragraph(_kicker(run), "kicker"),
@@ -93,8 +89,9 @@ def run_page(run: Run) -> str:
         Section("curves", "Curves", _curves(run)),
         Section("flipped", "Clean and flipped pairs", clean_and_flipped(run, late)),
         Section("length", "Weight and length", length(late)),
-        Section("pairs", "Most and least trusted pairs", extremes(late)),
-        Section("replies", "Replies", _replies(run)),
+        *self_share(run),
+        Section("pairs", "Pairs", pairs(run, late, growing=growing)),
+        Section("replies", "Replies", replies_section(run)),
         Section("recipe", "Recipe", tag("pre", run.recipe_text.strip(), tabindex=0)),
         Section("environment", "Environment", _environment(run)),
         Section("again", "Run it again", _command(run)),
@@ -110,7 +107,7 @@ def _kicker(run: Run) -> str:
 
 def _key_numbers(run: Run, late: LatePairs | None) -> list[tuple[str, str, str]]:
     after, before = results.accuracy(run, "after"), results.accuracy(run, "before")
-    gain = results.change(after, before)
+    gain = change_in(run)
     items = []
     if after:
         interval = f"95\u00a0% interval {percent_interval(after.interval)}" if after.interval else "no interval given"
@@ -173,37 +170,6 @@ def _panel(panel: Panel, run: Run, steps: Columns) -> Markup:
     return figure(panel.draw(steps), key=panel.key, title=panel.title, caption=panel.caption)
 
 
-def _replies(run: Run) -> Markup:
-    found = (run.evals or {}).get("replies")
-    replies = [reply for reply in found if isinstance(reply, Mapping)] if isinstance(found, list) else []
-    if not replies:
-        return paragraph("No replies were kept in this run.")
-    rest = len(replies) - REPLIES_SHOWN
-    more = paragraph(f"{rest} more in evals.json.", "soft") if rest > 0 else None
-    return together([_reply(reply) for reply in replies[:REPLIES_SHOWN]], more)
-
-
-def _reply(reply: Mapping[str, Any]) -> Markup:
-    sides = (
-        tag("div", tag("h3", name, class_="soft"), said(_words(reply.get(name))), class_="side")
-        for name in ("before", "after")
-    )
-    return tag(
-        "div", said(_words(reply.get("prompt")), "said prompt"), tag("div", sides, class_="sides"), class_="reply"
-    )
-
-
-def _words(value: object) -> str:
-    """A prompt may be a conversation; anything else that is not text is shown as JSON."""
-    if value is None:
-        return ""
-    if isinstance(value, list) and all(isinstance(turn, Mapping) for turn in value):
-        value = "\n".join(f"{turn.get('role', '?')}: {turn.get('content', '')}" for turn in value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    rest = len(text) - REPLY_LENGTH
-    return f"{text[:REPLY_LENGTH]} \u2026 ({counted(rest, 'more character')})" if rest > 0 else text
-
-
 def _environment(run: Run) -> Markup:
     if run.environment is None:
         return paragraph("There is no readable environment.json in this run: versions and machine are not known.")
@@ -218,6 +184,15 @@ def _command(run: Run) -> Markup:
     command = (run.environment or {}).get("command")
     if isinstance(command, list) and command:
         command = shlex.join(str(part) for part in command)
-    if not isinstance(command, str) or not command:
-        return paragraph("The command was not recorded; the recipe above holds every setting.")
-    return together(paragraph("With the recipe above and the same versions:"), tag("pre", command, class_="command"))
+    known = isinstance(command, str) and bool(command)
+    given = (paragraph("It was run by:"), tag("pre", str(command), class_="command")) if known else None
+    first = paragraph("The command was not recorded; the recipe above holds every setting.") if not known else given
+    return together(
+        first,
+        paragraph("This run alone, in a new folder, from the recipe in its own:"),
+        tag("pre", _again(run), class_="command"),
+    )
+
+
+def _again(run: Run) -> str:
+    return shlex.join(["gapo", "train", f"{run.name}/recipe.yaml", f"train.output_dir={run.name}-again"])

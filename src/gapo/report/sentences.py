@@ -9,6 +9,7 @@ import numpy as np
 from gapo.report import results
 from gapo.report.figures import SELF_CHECK_BAND
 from gapo.report.pair_weights import CLEAN, FLIPPED, LatePairs, Tier, flipped_against_clean
+from gapo.report.paired import change_between, change_in
 from gapo.report.run_files import Run
 from gapo.report.statistics import Interval, Numbers
 from gapo.report.wording import (
@@ -21,6 +22,8 @@ from gapo.report.wording import (
     points_interval,
     rounded_percent,
 )
+
+MOSTLY_SELF = 0.7  # of the gap
 
 
 def result_sentence(run: Run) -> str:
@@ -37,7 +40,7 @@ def result_sentence(run: Run) -> str:
         return f"{run.objective} reached a reward accuracy of {percent(after.value)}{pairs}{in_steps}{noise}."
     verb = "lowered" if after.value < before.value else "took"
     ends = f"from {percent(before.value)} to {percent(after.value)}"
-    return f"{run.objective} {verb} reward accuracy{pairs} {ends}{in_steps}{noise}.{_doubt(before, after)}"
+    return f"{run.objective} {verb} reward accuracy{pairs} {ends}{in_steps}{noise}.{_doubt(run)}"
 
 
 def _held_out(run: Run, *, clean: bool) -> str:
@@ -53,8 +56,8 @@ def _noise_clause(run: Run) -> str:
     return f"; {rounded_percent(share)} of the training labels were flipped" if share else ""
 
 
-def _doubt(before: results.Rate, after: results.Rate) -> str:
-    gain = results.change(after, before)
+def _doubt(run: Run) -> str:
+    gain = change_in(run)
     if gain is None or gain.interval is None or not gain.interval.holds(0):
         return ""
     ends = points_interval(gain.interval)
@@ -66,10 +69,7 @@ def comparison_sentence(runs: Sequence[Run], names: Sequence[str]) -> str:
     base = results.accuracy(runs[0], "after")
     if base is None:
         return f"There is nothing to compare with: {names[0]} has no accuracy after training."
-    gains = {
-        name: results.change(results.accuracy(run, "after"), base)
-        for run, name in zip(runs[1:], names[1:], strict=True)
-    }
+    gains = {name: change_between(run, runs[0]) for run, name in zip(runs[1:], names[1:], strict=True)}
     if len(gains) == 1:
         [(name, gain)] = gains.items()
         return _one_against_one(name, gain, names[0], base)
@@ -164,6 +164,17 @@ def length_sentence(found: tuple[float, Interval] | None, pairs: int) -> str:
     strength = "hardly" if size < 0.1 else "weakly" if size < 0.4 else "clearly" if size < 0.7 else "largely"
     shown = f"{value:.2f} (95\u00a0% interval {interval.low:.2f} to {interval.high:.2f}, {counted(pairs, 'pair')})"
     return f"Spearman correlation {shown}: the weight goes {strength} with length.".replace("-", "\u2212")
+
+
+def self_share_sentence(shares: Mapping[str, Numbers]) -> str:
+    """Late in training: what the gap measures."""
+    share, low, high = (float(shares[name][-1]) for name in ("pooled", "low", "high"))
+    spread = f"half of the pairs between {percent(low)} and {percent(high)}"
+    start = f"At the end of training a pair's own share of the direction made {percent(share)} of the gap ({spread})"
+    if share < MOSTLY_SELF:
+        return f"{start}: the other pairs of the step had a say in how brittle a pair looked."
+    pull = ", and the other pairs of the step pulled against it" if share > 1 else ""
+    return f"{start}: a pair was mostly measured against itself{pull}. A larger batch for the anchor lowers the share."
 
 
 def cautions(run: Run) -> list[str]:

@@ -30,16 +30,20 @@ def wilson(rate: float, count: int) -> Interval:
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
-def difference(rate: float, interval: Interval, base: float, base_interval: Interval) -> Interval:
-    """Newcombe's interval of `rate - base` from the interval of each.
+def difference(rate: float, interval: Interval, base: float, base_interval: Interval, phi: float = 0.0) -> Interval:
+    """Newcombe's interval of `rate - base` from the interval of each and their correlation phi.
 
-    It takes the two as independent. Two runs judged on the same pairs agree on many of them, so the true interval is
-    narrower: what this one calls clear is clear, what it leaves open may not be.
+    phi 0 takes the two as independent. Two runs judged on the same pairs agree on many of them, so that interval is
+    wider than need be: what it calls clear is clear, what it leaves open may not be.
     """
+
+    def reach(one: float, other: float) -> float:
+        return sqrt(max(one**2 - 2 * phi * one * other + other**2, 0.0))
+
     change = rate - base
-    below = sqrt((rate - interval.low) ** 2 + (base_interval.high - base) ** 2)
-    above = sqrt((interval.high - rate) ** 2 + (base - base_interval.low) ** 2)
-    return Interval(change - below, change + above)
+    below = reach(rate - interval.low, base_interval.high - base)
+    above = reach(interval.high - rate, base - base_interval.low)
+    return Interval(max(-1.0, change - below), min(1.0, change + above))
 
 
 def mean_interval(values: Numbers) -> Interval:

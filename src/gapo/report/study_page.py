@@ -16,6 +16,7 @@ from gapo.studies.sentences import MINUS, NONE, listed, percent, plain, points
 from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 
 About = dict[str, Any]
+Cells = tuple[list[str], list[list[str]]]  # heads, lines
 VERDICTS = {AGREES: "agrees with the paper", DISAGREES: "**disagrees with the paper**"}
 NOTE = (
     "Intervals are 95 % bootstrap intervals of the mean over seeds (expanded percentiles); differences are taken seed "
@@ -43,11 +44,7 @@ def _beside_the_paper(claims: Sequence[Claim]) -> list[str]:
     if not claims:
         return []
     against = [claim for claim in claims if claim.verdict == DISAGREES]
-    table = markdown_table(
-        ["claim", "paper", "ours", "verdict"],
-        [[claim.words, _of_kind(claim.paper, claim.kind), _ours(claim), _verdict(claim)] for claim in claims],
-    )
-    parts = ["## Beside the paper", table]
+    parts = ["## Beside the paper", markdown_table(*claim_cells(claims))]
     if against:
         parts.append(f"**Our result disagrees with the paper** on: {listed([claim.words for claim in against])}.")
     unclear = [claim for claim in claims if claim.verdict != AGREES and claim.reason]
@@ -57,6 +54,12 @@ def _beside_the_paper(claims: Sequence[Claim]) -> list[str]:
             f"Where ours does not show what the paper reports, the likeliest reason we can test: {'; '.join(reasons)}."
         )
     return parts
+
+
+def claim_cells(claims: Sequence[Claim]) -> Cells:
+    """Each claim, the paper's figure, ours with its interval, and what follows."""
+    lines = [[claim.words, _of_kind(claim.paper, claim.kind), _ours(claim), _verdict(claim)] for claim in claims]
+    return ["claim", "paper", "ours", "verdict"], lines
 
 
 def _verdict(claim: Claim) -> str:
@@ -71,20 +74,21 @@ def _ours(claim: Claim) -> str:
 
 def _part(exhibit: exhibits.Exhibit, tables: Tables) -> str:
     if isinstance(exhibit, Sheet):
-        return f"## {exhibit.title}\n\n{_sheet(exhibit, tables[exhibit.table])}"
+        return f"## {exhibit.title}\n\n{markdown_table(*sheet_cells(exhibit, tables[exhibit.table]))}"
     if isinstance(exhibit, Pivot):
-        return f"## {exhibit.title}\n\n{_pivot(exhibit, tables[exhibit.table])}"
+        return f"## {exhibit.title}\n\n{markdown_table(*pivot_cells(exhibit, tables[exhibit.table]))}"
     source = f"[{exhibit.table}.csv]({exhibit.table}.csv)"
     picture = f"![{exhibit.title}]({exhibit.name}.svg)"
     return f"{picture}\n\n{exhibit.title}. Numbers: {source}; as a picture: [PNG]({exhibit.name}.png)."
 
 
-def _sheet(sheet: Sheet, rows: Rows) -> str:
+def sheet_cells(sheet: Sheet, rows: Rows) -> Cells:
+    """Heads and lines of a table; a column that no row can fill is left out."""
     shown = [column for column in sheet.columns if any(row.get(column.key) is not None for row in rows)]
-    return markdown_table([column.head for column in shown], [[cell(row, column) for column in shown] for row in rows])
+    return [column.head for column in shown], [[cell(row, column) for column in shown] for row in rows]
 
 
-def _pivot(pivot: Pivot, rows: Rows) -> str:
+def pivot_cells(pivot: Pivot, rows: Rows) -> Cells:
     """Columns: the row's labels, then for each value our figure and, where there are any, the paper's."""
     across = list(dict.fromkeys(row[pivot.across.key] for row in rows))
     quoted = {
@@ -105,7 +109,7 @@ def _pivot(pivot: Pivot, rows: Rows) -> str:
             line.append(cell(found, pivot.value))
             line += [_of_kind(found.get(pivot.paper), pivot.value.kind)] if value in quoted else []
         lines.append(line)
-    return markdown_table(heads, lines)
+    return heads, lines
 
 
 def cell(row: Row, column: Column) -> str:
@@ -128,7 +132,7 @@ def _of_kind(value: Any, kind: str) -> str:
     if kind == exhibits.METHOD:
         return method_name(str(value))
     if kind == exhibits.WORDS or isinstance(value, str):
-        return str(value).replace("|", "\\|")
+        return str(value)
     return WRITERS.get(kind, plain)(float(value))
 
 
@@ -160,21 +164,25 @@ WRITERS: dict[str, Callable[[float | None], str]] = {
 
 
 def _setting(study: Study, rows: Rows, about: About) -> str:
-    scale = scale_of(about["scale"])
+    lines = [f"- {line}" for line in setting_lines(study, rows, about)]
+    return "## Setting\n\n" + "\n".join(lines) + f"\n\n```\n{about['command']}\n```"
+
+
+def setting_lines(study: Study, rows: Rows, about: About) -> list[str]:
+    """How it was made, in sentences; the last one leads to the command."""
     seeds = about["seeds"]
     runs = len({row["run"] for row in rows})
-    lines = [
-        f"- Scale: {scale.words}.",
-        f"- {study.differs}",
-        f"- Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, "
+    return [
+        f"Scale: {scale_of(about['scale']).words}.",
+        study.differs,
+        f"Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, "
         "which labels are wrong, and the replies that are sampled.",
-        f"- {_interval_note(len(seeds))}",
-        f"- {_tuning_note(study, about)}",
+        _interval_note(len(seeds)),
+        _tuning_note(study, about),
         *_stopped(rows),
-        f"- Made by gapo {about['version']} with torch {about['torch']} on Python {about['python']}, {about['cores']} "
-        f"cores, by:\n\n```\n{about['command']}\n```",
+        f"Made by gapo {about['version']} with torch {about['torch']} on Python {about['python']}, {about['cores']} "
+        "cores, by:",
     ]
-    return "## Setting\n\n" + "\n".join(lines)
 
 
 def _interval_note(seeds: int) -> str:
@@ -197,7 +205,7 @@ def _tuning_note(study: Study, about: About) -> str:
 def _stopped(rows: Rows) -> list[str]:
     """Runs that could not go on are named, not left out in silence."""
     return [
-        f"- Stopped: {' '.join(str(row[key]) for key in row if key not in ('run', 'stopped'))} ({row['stopped']})."
+        f"Stopped: {' '.join(str(row[key]) for key in row if key not in ('run', 'stopped'))} ({row['stopped']})."
         for row in rows
         if "stopped" in row
     ]
@@ -212,7 +220,8 @@ def _files(study: Study, tables: Tables) -> str:
 
 
 def markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """As text; what a cell holds stays in it."""
     rule = "|".join("---" for _ in heads)
-    rows = [" | ".join(line) for line in lines]
-    named = [head.replace("|", "\\|") for head in heads]
-    return "\n".join([f"| {' | '.join(named)} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
+    cells = ([text.replace("|", "\\|") for text in line] for line in (heads, *lines))
+    head, *rows = (f"| {' | '.join(line)} |" for line in cells)
+    return "\n".join([head, f"|{rule}|", *rows])

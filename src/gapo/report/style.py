@@ -12,13 +12,13 @@ STYLE = """
   color-scheme: light dark;
   --page: #fbfbfa; --card: #ffffff; --ink: #23272e; --soft: #626a75; --line: #e2e4e7; --accent: #2f6fb3;
   --care: #fdf5e6;
-  --care-line: #e3bd75; --shade: #00000024;
+  --care-line: #e3bd75; --shade: #00000024; --new: #dcecdf;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --page: #15181c; --card: #1c2025; --ink: #dfe3e8; --soft: #98a2ae; --line: #30363d; --accent: #7ab0e8;
     --care: #2a2419;
-    --care-line: #7d6433; --shade: #ffffff2b;
+    --care-line: #7d6433; --shade: #ffffff2b; --new: #24422d;
   }
 }
 * { box-sizing: border-box; }
@@ -56,6 +56,8 @@ nav { margin: 1.2rem 0 0; font-size: .875rem; display: flex; flex-wrap: wrap; ga
   display: grid; grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); gap: 1rem;
   margin: 1rem 0;
 }
+.wide { max-width: 62rem; overflow-x: auto; }
+.wide svg { min-width: 36rem; }
 figure { margin: 0; padding: .9rem 1rem; }
 figure svg { display: block; width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { margin-top: .5rem; line-height: 1.45; }
@@ -98,6 +100,8 @@ pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 .prompt { font-weight: 600; margin-bottom: .6rem; }
 .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(19rem, 100%), 1fr)); gap: .8rem; }
 .side { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem 1rem; }
+ins { text-decoration: none; background: var(--new); border-radius: 3px; padding: 0 .12em; }
+del { color: var(--soft); text-decoration-color: var(--soft); }
 .key {
   display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: .8rem 0; list-style: none;
   font-size: .9rem;
@@ -122,7 +126,8 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .8125rem; }
   h2, h3 { break-after: avoid; }
   .grid { grid-template-columns: 1fr 1fr; }
   .said { max-height: none; overflow: visible; }
-  .scroll { overflow: visible; background: none; }
+  .scroll, .wide { overflow: visible; background: none; }
+  .wide svg { min-width: 0; }
   table { font-size: 8pt; }
   th, td { white-space: normal; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }

@@ -10,6 +10,7 @@ import numpy as np
 
 from gapo.report import results
 from gapo.report.pair_weights import LatePairs, Tier
+from gapo.report.paired import change_between
 from gapo.report.run_files import Run, number
 from gapo.report.statistics import Interval
 from gapo.report.wording import (
@@ -114,7 +115,7 @@ def _per_run(runs: Sequence[Run], names: Sequence[str], columns: Sequence[tuple[
 def recipe_differences(runs: Sequence[Run], names: Sequence[str]) -> Table:
     """What the recipes do not share: a comparison is only as good as what was held equal."""
     recipes = [flattened(run.recipe) for run in runs]
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
+    keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "train.output_dir")  # always differs
     rows = [(key, *(recipe.get(key, NONE) for recipe in recipes)) for key in keys]
     return Table(("setting", *names), tuple(row for row in rows if len(set(row[1:])) > 1))
 
@@ -159,7 +160,7 @@ def _accuracy_interval(run: Run) -> str:
 
 
 def _difference(run: Run, first: Run) -> str:
-    gain = results.change(results.accuracy(run, "after"), results.accuracy(first, "after"))
+    gain = change_between(run, first)
     if gain is None:
         return NONE
     return signed(100 * gain.value) + (f" ({points_interval(gain.interval)})" if gain.interval else "")

@@ -63,6 +63,7 @@ KINDS: dict[str, Check] = {
     "data.strict": FLAG,
     "data.cache_tokens": or_auto(FLAG),
     "data.tokenizer_processes": or_auto(whole(1)),
+    "data.keep_texts": FLAG,
     "noise.kind": TEXT,
     "noise.rate": number(0, 1),
     "noise.seed": whole(0),

@@ -41,6 +41,7 @@ _FREE = {
     ("train", "disable_tqdm"),
     ("data", "cache_tokens"),
     ("data", "tokenizer_processes"),
+    ("data", "keep_texts"),
 }
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)[eE][+-]?\d+")  # YAML 1.1 reads 1e-5 as text
 
@@ -194,7 +195,7 @@ def _known_keys(section: str) -> set[str]:
     if section == "model":
         return {*_defaults()["model"], "attn_implementation", "revision", "trust_remote_code"}
     if section == "data":
-        return {*_defaults()["data"], *_ENCODING, "select"}
+        return {*_defaults()["data"], *_ENCODING, "select", "keep_texts"}
     if section == "objective":
         knobs = {knob for objective in objectives().values() for knob in objective.knobs}
         return {"name", "gamma_beta_ratio", *knobs, *objectives()}
@@ -276,7 +277,7 @@ def recipe_hash(recipe: Recipe) -> str:
     """What identifies a run: everything but where it is written."""
     content = deepcopy(recipe)
     content["train"].pop("output_dir", None)
-    for key in ("cache_tokens", "tokenizer_processes"):  # the pairs are the same
+    for key in ("cache_tokens", "tokenizer_processes", "keep_texts"):  # the pairs are the same
         content["data"].pop(key, None)
     if content["data"].get("select"):
         content["data"]["select"] = identity(content["data"]["select"])

@@ -19,8 +19,10 @@ from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
 from gapo.model.merge import save_merged
 from gapo.pairs.pair import PreferencePair, Prompt
+from gapo.runs.alive import at_work
 from gapo.runs.data import load_data
 from gapo.runs.environment import environment
+from gapo.runs.kept_pairs import Outcomes, forget_texts, write_after, write_before, write_texts
 from gapo.runs.recipe import Recipe, policy_arguments, preference_arguments, recipe_hash
 from gapo.runs.resume import Standing, checkpoint_to_resume, result_to_tell, standing_of, write_start
 from gapo.storage import whole_file
@@ -68,11 +70,21 @@ def execute(
     checkpoint = checkpoint_to_resume(run, trainer, say)
     if trainer.ranks.first:
         _write_inputs(folder, recipe, command, begun=run.recipe is not None)
+        _write_texts(folder, recipe, trainer)
+    with at_work(folder, holds=trainer.ranks.first):
+        return _carried_out(recipe, run, trainer, checkpoint, say)
+
+
+def _carried_out(
+    recipe: Recipe, run: Standing, trainer: PreferenceTrainer, checkpoint: str | None, say: Say
+) -> RunResult:
+    """Measure, train, measure, write."""
+    folder = run.folder
     start = run.start if run.start is not None else _start(folder, trainer)
     since = time.monotonic()
     trainer.train(resume_from_checkpoint=checkpoint)
     seconds = trainer.books.earlier + time.monotonic() - since
-    after, last_replies = _measured(trainer, "after")
+    after, last_replies, outcomes = _measured(trainer, "after")
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
     evals = {
@@ -100,6 +112,7 @@ def execute(
     }
     trainer.save_model(str(folder / "model"))
     if trainer.ranks.first:
+        write_after(folder, trainer.eval_dataset, outcomes)
         _write_results(folder, recipe, trainer, evals, say)
     trainer.ranks.wait()
     return RunResult(folder, evals)
@@ -126,24 +139,25 @@ def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
 
 
-def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], list[str]]:
-    """Reward accuracy on the evaluation pairs, and replies to the first prompts."""
+def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], list[str], Outcomes]:
+    """Reward accuracy on the evaluation pairs, replies to the first prompts, and how each pair came out."""
     pairs, objective = trainer.eval_dataset, trainer.objective
     reference = trainer.references.of(pairs) if objective.reward.relative else None
     bar = trainer.books.progress(f"evaluation {moment}")
     precision = trainer.accelerator.autocast
     shared = trainer.layout.shared
-    report = reward_report(
+    report, outcomes = reward_report(
         trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared, trainer.ranks
     )
-    return report, trainer.replies([pair.prompt for pair in _shown(trainer)])
+    return report, trainer.replies([pair.prompt for pair in _shown(trainer)]), outcomes
 
 
 def _start(folder: Path, trainer: PreferenceTrainer) -> dict[str, Any]:
     """What is measured and decided before the first step, kept for a resume: the start model is gone by then."""
-    before, first_replies = _measured(trainer, "before")
+    before, first_replies, outcomes = _measured(trainer, "before")
     start = {"before": before, "replies": first_replies, "choices": choices_of(trainer)}
     if trainer.ranks.first:
+        write_before(folder, trainer.eval_dataset, outcomes)
         write_start(folder, start)
     return start
 
@@ -191,6 +205,16 @@ def _write_inputs(folder: Path, recipe: Recipe, command: list[str], *, begun: bo
             + "\n",
             encoding="utf-8",
         )
+
+
+def _write_texts(folder: Path, recipe: Recipe, trainer: PreferenceTrainer) -> None:
+    """Labels as trained on. `data.keep_texts: false` keeps the data out of the run folder."""
+    if not recipe["data"].get("keep_texts", True):
+        forget_texts(folder)
+        return
+    held_out = recipe["data"]["eval"] or recipe["data"]["eval_fraction"]
+    evaluation = trainer.eval_dataset.pairs if held_out else None
+    write_texts(folder, trainer.train_dataset.pairs, evaluation, recipe["train"]["seed"])
 
 
 def _lab_measures(recipe: Recipe, trainer: PreferenceTrainer) -> dict[str, float]:

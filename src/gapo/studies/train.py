@@ -51,6 +51,7 @@ def _train(task: Task, root: Path) -> None:
     folder = root / task.address
     recipe = deepcopy(task.recipe)
     recipe["train"]["output_dir"] = str(folder)
+    recipe["data"]["keep_texts"] = False  # hundreds of runs on the same pairs
     try:
         execute(recipe, command=["gapo", "study"], resume=True, say=lambda _: None)
     except TrainingStopped as stop:
