@@ -23,7 +23,7 @@ from gapo.lab.load import load_pairs, load_start
 from gapo.model.double import double_copy
 from gapo.model.generate import padding_id
 from gapo.pairs.collate import collate
-from gapo.pairs.encode import Encoder
+from gapo.pairs.encode import Encoder, encode_pairs
 from gapo.pairs.noise import flip
 from gapo.report.figures import SERIES, dress
 from gapo.report.svg import INK, svg_file
@@ -58,8 +58,8 @@ def measured(points: int = 17) -> Measured:
     model, tokenizer = load_start()
     model = double_copy(model)  # type: ignore[assignment]
     noisy, _ = flip(load_pairs("train")[:PAIRS], RATE, "random", SEED)
-    encoder, pad_id = Encoder(tokenizer, MAX_LENGTH), padding_id(tokenizer, model)
-    encoded = [encoder.encode(pair) for pair in noisy]
+    encoded, _ = encode_pairs(noisy, Encoder(tokenizer, MAX_LENGTH))
+    pad_id = padding_id(tokenizer, model)
     with precise(model):
         probe = probe_pairs(model, encoded, pad_id, SETTINGS)
         gap = probe["gap"].to_numpy()
@@ -86,7 +86,7 @@ def landscape(found: Measured) -> Figure:
     )
     for place, (pair, name, colour, step) in enumerate(sides):
         axes = both[place]
-        dress(axes, "across: what is the brittle pair's own" if place == 0 else "", "distance along the batch's direction")
+        dress(axes, "across: the brittle pair's own" if place == 0 else "", "distance along the batch's direction")
         axes.grid(visible=False)
         heights = found.plane[:, :, place]
         levels = step * np.arange(np.floor(heights.min() / step), np.ceil(heights.max() / step) + 1)
@@ -136,7 +136,7 @@ def gap_to_weight(found: Measured) -> Figure:
     room = np.ptp(gaps) * 0.12
     for axes, reach in ((whole, (-2.0, 2.0)), (near, (gaps.min() - room, gaps.max() + 2.5 * room))):
         dress(axes, "weight" if axes is whole else "", "gap")
-        x = np.linspace(*reach, 200)
+        x = np.linspace(reach[0], reach[1], 200)
         axes.plot(x, weight_of(x, beta, gamma), color=SERIES[0], linewidth=1.8)
         axes.set_xlim(*reach)
     whole.axhline(beta, color=INK, linewidth=0.6, linestyle=(0, (4, 3)))
