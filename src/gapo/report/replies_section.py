@@ -48,7 +48,9 @@ def changes(before: str, after: str) -> tuple[list[Markup | str], list[Markup | 
     """Both texts in pieces; what is only in the first is `del`, what is only in the second `ins`."""
     old, new = (re.findall(r"\s+|[^\s\w]|\w+", text) for text in (before, after))
     match = SequenceMatcher(None, old, new, autojunk=False)
-    if match.ratio() < ALIKE or before == after:
+    kept = sum(not piece.isspace() for at, _, size in match.get_matching_blocks() for piece in old[at : at + size])
+    words = sum(not piece.isspace() for piece in (*old, *new))
+    if before == after or 2 * kept < ALIKE * words:
         return [before], [after]
     left: list[Markup | str] = []
     right: list[Markup | str] = []

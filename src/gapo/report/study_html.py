@@ -70,7 +70,7 @@ def _beside_the_paper(claims: Sequence[Claim]) -> Markup:
     against = [claim.words for claim in claims if claim.verdict == DISAGREES]
     reasons = dict.fromkeys(claim.reason for claim in claims if claim.verdict != AGREES and claim.reason)
     return together(
-        table(_as_table(claim_cells(claims)), caption="Each claim of the paper, and what we found", kind="words"),
+        table(_as_table(claim_cells(claims)), caption="Each claim of the paper, and what we found"),
         paragraph(f"Our result disagrees with the paper on: {'; '.join(against)}.") if against else None,
         paragraph(
             "Where ours does not show what the paper reports, the likeliest reason we can test: "

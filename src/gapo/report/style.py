@@ -57,7 +57,7 @@ nav { margin: 1.2rem 0 0; font-size: .875rem; display: flex; flex-wrap: wrap; ga
   margin: 1rem 0;
 }
 .wide { max-width: 62rem; overflow-x: auto; }
-.wide svg { min-width: 36rem; }
+.wide svg { min-width: 46rem; }
 figure { margin: 0; padding: .9rem 1rem; }
 figure svg { display: block; width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { margin-top: .5rem; line-height: 1.45; }

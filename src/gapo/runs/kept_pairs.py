@@ -122,19 +122,14 @@ def _rows(pairs: PairSet | None, limit: int, seed: int, *, held_out: bool) -> li
     return [
         {
             "pair_id": pair.id,
-            "prompt": _writable(pair.prompt_text),
-            "chosen": _writable(pair.chosen),
-            "rejected": _writable(pair.rejected),
+            "prompt": pair.prompt_text,
+            "chosen": pair.chosen,
+            "rejected": pair.rejected,
             "subset": pair.subset,
             "held_out": held_out,
         }
         for pair in pairs
     ]
-
-
-def _writable(text: str) -> str:
-    """Half a character (a lone surrogate) cannot be written as UTF-8; it is spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def forget_texts(folder: Path) -> None:
