@@ -8,12 +8,14 @@ from gapo.report.elements import Section, document
 from gapo.report.explorer import explorer
 from gapo.report.pair_view import PairColumn, PairHistory, PairText, PairView
 
-WORDS = "the quick brown fox jumps over a lazy dog while rain falls on quiet hills and nobody sees it come home".split()
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "rain", "falls", "on", "hills")
 BETA, GAMMA = 2.5, 0.1
 
 
 def numbers(key: str, title: str, values) -> PairColumn:
-    return PairColumn(key, title, "number", [float(v) if np.isfinite(v) else None for v in values], f"What {key} means.")
+    return PairColumn(
+        key, title, "number", [float(v) if np.isfinite(v) else None for v in values], f"What {key} means."
+    )
 
 
 def made_view(pairs: int = 60, seed: int = 0, *, texts: bool = True, history: bool = True) -> PairView:

@@ -100,7 +100,9 @@ def names_of_controls(page) -> list[tuple[str, str]]:
     session = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
-    kinds = [(n.get("role", {}).get("value", ""), n.get("name", {}).get("value", "")) for n in nodes if not n["ignored"]]
+    kinds = [
+        (n.get("role", {}).get("value", ""), n.get("name", {}).get("value", "")) for n in nodes if not n["ignored"]
+    ]
     return [(role, name) for role, name in kinds if role.lower() in CONTROLS]
 
 
@@ -153,7 +155,9 @@ def test_words_can_be_read_on_both_pages(show, scheme):
 
 
 def test_a_phone_shows_a_pair_on_the_whole_screen(show):
-    page = show(made_view(), viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True, reduced_motion="reduce")
+    page = show(
+        made_view(), viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True, reduced_motion="reduce"
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator(".row").first.tap()
     page.wait_for_selector("dialog .why")
@@ -209,3 +213,19 @@ def test_a_view_without_pairs_or_with_one(show):
     page = show(nothing, ready=False)
     assert page.get_by_text("There are no pairs to look at.").is_visible()
     assert "runs no script" in page.locator("footer").inner_text()
+
+
+def test_a_pair_far_out_is_drawn_at_the_edge_and_selected_there(show):
+    view = made_view(300)
+    gap = [float(value) for value in view.column("gap").values]
+    gap[5] = 1e4
+    columns = [replace(column, values=gap) if column.key == "gap" else column for column in view.columns]
+    page = show(replace(view, columns=columns))
+    box = page.locator(".over").bounding_box()
+    assert page.get_by_text("Pairs at the edge lie beyond it.").is_visible()
+    page.mouse.move(box["x"] + 1, box["y"] + 1)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
+    expect(page.locator(".row", has_text="pair-00005")).to_have_count(1)
+    assert not page.locator(".count").inner_text().startswith("1 of")  # the others are not pressed to the floor

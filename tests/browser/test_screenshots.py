@@ -39,21 +39,24 @@ TITLES = {
 
 def lab_view() -> PairView:
     """The lab's pairs under its start model, and a short real training for their history."""
+    import torch
+
     import gapo
     from gapo.diagnostics.probing import ProbeSettings, probe_pairs
     from gapo.lab.load import load_start
+    from gapo.pairs.collate import collate
     from gapo.pairs.encode import Encoder, encode_pairs
     from gapo.pairs.pair import PairSet
 
     pairs, flipped = gapo.flip(PairSet(tuple(gapo.load_pairs("lab"))[:PAIRS], name="lab"), 0.2, seed=0)
     model, tokenizer = load_start()
     encoded, _ = encode_pairs(pairs, Encoder(tokenizer))
-    settings = ProbeSettings(batch_pairs=64, beta=BETA, gamma=GAMMA)
-    looks = []
+    pad_id, settings = int(tokenizer.pad_token_id), ProbeSettings(batch_pairs=64, beta=BETA, gamma=GAMMA)
+    optimiser, rng, looks = torch.optim.AdamW(model.parameters(), lr=1e-4), np.random.default_rng(0), []
     for step in range(max(STEPS) + 1):
         if step in STEPS:
-            looks.append(known_of(probe_pairs(model, encoded, int(tokenizer.pad_token_id), settings)))
-        learn(model, encoded, step, int(tokenizer.pad_token_id))
+            looks.append(known_of(probe_pairs(model, encoded, pad_id, settings)))
+        learn(model, optimiser, collate([encoded[i] for i in rng.choice(PAIRS, 32, replace=False)], pad_id))
     last = looks[-1]
     columns = [PairColumn(key, title, "number", last[key].tolist(), note) for key, (title, note) in TITLES.items()]
     columns.append(PairColumn("flipped", "Flipped", "truth", list(flipped), "Whether the label was turned round."))
@@ -73,18 +76,14 @@ def known_of(table) -> dict[str, np.ndarray]:
     return found
 
 
-def learn(model, encoded, step: int, pad_id: int) -> None:
-    """One step of SimPO on 32 pairs: enough for a history that moves."""
-    import torch
+def learn(model, optimiser, batch) -> None:
+    """One step of SimPO."""
+    from torch.nn.functional import logsigmoid
 
-    from gapo.model.logps import pair_logps
-    from gapo.pairs.collate import collate
+    from gapo.model.policy import pair_logps
 
-    optimiser = model.__dict__.setdefault("_optimiser", torch.optim.AdamW(model.parameters(), lr=3e-5))
-    rows = np.random.default_rng(step).choice(len(encoded), 32, replace=False)
-    margin = pair_logps(model, collate([encoded[i] for i in rows], pad_id, False)).margin
     optimiser.zero_grad()
-    (-torch.nn.functional.logsigmoid(BETA * margin - GAMMA)).mean().backward()
+    (-logsigmoid(BETA * pair_logps(model, batch).margin - GAMMA)).mean().backward()
     optimiser.step()
 
 
@@ -113,7 +112,7 @@ def test_pictures_of_the_explorer(show, page_file):
             box = page.locator(".over").bounding_box()
             page.mouse.move(box["x"] + 62, box["y"] + 16)
             page.mouse.down()
-            page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] * 0.55, steps=5)
+            page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.6, steps=5)
             page.mouse.up()
             settled(page, folder / "explorer-selection.png")
             page.locator(".row").nth(2).click()

@@ -68,4 +68,3 @@ def shown(value: Value) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return value if isinstance(value, str) else plain(float(value))
-

@@ -136,7 +136,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .8125rem; }
 
 
 def policy(style: str = STYLE, script: str | None = None) -> str:
-    """Nothing may be loaded; the one style sheet, and the one script of a page that has one, are named by their hash."""
+    """Nothing may be loaded; the one style sheet, and the one script where there is one, are named by their hash."""
     run = "" if script is None else f" script-src '{_hash(script)}';"
     return f"default-src 'none'; style-src '{_hash(style)}';{run} base-uri 'none'; form-action 'none'"
 

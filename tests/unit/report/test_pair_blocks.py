@@ -92,7 +92,7 @@ def test_the_script_and_the_style_are_those_the_policy_names():
 
 
 def test_a_page_has_a_script_only_where_an_explorer_is():
-    assert explorer_assets.OPENING == str(tag("div", class_="explorer")).removesuffix("</div>")
+    assert str(tag("div", class_="explorer")).removesuffix("</div>") == explorer_assets.OPENING
     assert explorer_assets.OPENING in explorer(made_view(2))
     words = document("t", "", [Section("a", "A", explorer_assets.OPENING)])  # as text, it is not one
     assert "<script" not in words
@@ -107,7 +107,9 @@ def test_the_script_is_small_files_that_name_nothing_twice():
     script = explorer_assets.script()
     names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, flags=re.MULTILINE)
     assert len(names) == len(set(names))
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|</script|<!--|https?://(?!www\.w3)", script)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|</script|<!--|https?://(?!www\.w3)", script
+    )
 
 
 def test_a_cell_says_what_a_person_would():

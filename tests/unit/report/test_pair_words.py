@@ -68,7 +68,9 @@ def test_others_that_pull_away_are_a_sign_of_a_wrong_label():
 def test_curvature_and_doubt_are_named_when_they_are_large():
     assert "A straight line would give 0.6: the rest is curvature." in words_of(gap=[0.4], curvature=[0.2])
     assert "curvature" not in words_of(gap=[0.4], curvature=[0.02])
-    assert "Its gap varies by 0.5, as much as its size: this weight is uncertain." in words_of(gap=[0.4], gap_spread=[0.5])
+    assert "Its gap varies by 0.5, as much as its size: this weight is uncertain." in words_of(
+        gap=[0.4], gap_spread=[0.5]
+    )
     assert "uncertain" not in words_of(gap=[0.4], gap_spread=[0.1])
 
 

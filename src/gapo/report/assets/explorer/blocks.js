@@ -4,7 +4,8 @@ const KEEP_CHARACTERS = 3e7; // opened blocks up to this size stay open
 
 async function unpacked(element) {
   const letters = atob(element.textContent.trim());
-  const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+  const bytes = new Uint8Array(letters.length);
+  for (let k = 0; k < letters.length; k += 1) bytes[k] = letters.charCodeAt(k);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const text = await new Response(stream).text();
   return { value: JSON.parse(text), size: text.length };

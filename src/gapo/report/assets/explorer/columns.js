@@ -13,10 +13,21 @@ class Column {
     this.values = Float64Array.from(given.values, (value) => (value === null ? NaN : value));
     this.decimals = given.kind === "number" ? decimalsFor(this.values) : 0;
     this.extent = extent(this.values);
+    this.reach = reach(this.values);
   }
 
   get isNumber() {
     return this.kind === "number";
+  }
+
+  // Where a scatter draws a pair: within the reach of its axis.
+  drawn(row) {
+    const value = this.values[row];
+    return Math.min(this.reach[1], Math.max(this.reach[0], value)); // NaN stays NaN
+  }
+
+  get isCut() {
+    return this.reach[0] > this.extent[0] || this.reach[1] < this.extent[1];
   }
 
   text(row) {

@@ -60,9 +60,9 @@ function commonWords(a, b) {
   return [sameA, sameB];
 }
 
-// A space between two changed words is changed with them: a mark reads as one stretch.
+// A space is marked between two changed words, and only there: a mark reads as one stretch.
 function withoutIslands(words, same) {
-  return same.map((is, i) => (is && /^\s+$/.test(words[i]) && same[i - 1] === false && same[i + 1] === false ? false : is));
+  return same.map((is, i) => (/^\s+$/.test(words[i]) ? same[i - 1] !== false || same[i + 1] !== false : is));
 }
 
 function joined(words, same) {

@@ -42,6 +42,17 @@ function extent(values) {
   return low <= high ? [low, high] : null;
 }
 
+// How far an axis reaches: a few values far out would press all others into a spot, so it ends at the outermost half
+// percent where that makes much of a difference. What lies beyond is drawn at the edge.
+function reach(values) {
+  const whole = extent(values);
+  const sorted = values.filter(Number.isFinite).sort();
+  if (sorted.length < 200) return whole;
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+  const middle = [at(0.005), at(0.995)];
+  return whole[1] - whole[0] > 1.5 * (middle[1] - middle[0]) && middle[1] > middle[0] ? middle : whole;
+}
+
 // Round numbers from `low` to `high`, about so many of them.
 function ticks(low, high, about) {
   const rough = (high - low) / about;

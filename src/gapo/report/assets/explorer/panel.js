@@ -12,7 +12,7 @@ class Panel {
     this.marker = button("Mark", () => this.toggleMark(), { "aria-keyshortcuts": "m", "aria-pressed": "false" });
     this.back = button("\u2190", () => this.step(-1), { "aria-label": "Previous pair", title: "Previous (left arrow)" });
     this.next = button("\u2192", () => this.step(1), { "aria-label": "Next pair", title: "Next (right arrow)" });
-    const close = button("Close", () => this.close(), { "aria-keyshortcuts": "Escape" });
+    const close = button("Close", () => this.close(), { class: "close", "aria-keyshortcuts": "Escape" });
     const head = make("header", {}, make("div", {}, this.title, this.place), this.marker, this.back, this.next, close);
     this.content = make("div", { class: "content" });
     this.element = make("dialog", { class: "pair", "aria-labelledby": this.title.id }, head, this.content);

@@ -17,8 +17,8 @@ class Plot {
     const box = this.canvas.getBoundingClientRect();
     this.width = box.width;
     this.height = box.height;
-    this.x = scale(across.extent, EDGE.left, box.width - EDGE.right);
-    this.y = scale(up.extent, box.height - EDGE.bottom, EDGE.top);
+    this.x = scale(across.reach, EDGE.left, box.width - EDGE.right);
+    this.y = scale(up.reach, box.height - EDGE.bottom, EDGE.top);
     const { pen, canvas } = this;
     const density = window.devicePixelRatio || 1;
     canvas.width = Math.round(box.width * density);
@@ -57,7 +57,7 @@ class Plot {
   }
 
   place(row) {
-    return [this.x.to(this.view.across.values[row]), this.y.to(this.view.up.values[row])];
+    return [this.x.to(this.view.across.drawn(row)), this.y.to(this.view.up.drawn(row))];
   }
 
   axes() {

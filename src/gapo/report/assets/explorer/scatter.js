@@ -35,7 +35,9 @@ class Scatter {
   hands() {
     const shapes = [["rectangle", "rectangle"], ["lasso", "line by hand"]];
     const shape = choice(shapes, this.shape, (chosen) => (this.shape = chosen));
-    return make("div", { class: "hands soft" }, labelled("Drag to select by a", shape), " Click a point to open its pair.");
+    this.beyond = make("span", { hidden: true }, " Pairs at the edge lie beyond it.");
+    const words = [labelled("Drag to select by a", shape), " Click a point to open its pair.", this.beyond];
+    return make("div", { class: "hands soft" }, words);
   }
 
   colours() {
@@ -50,6 +52,7 @@ class Scatter {
     this.plot.draw();
     if (this.plot.width < 1) return;
     this.canvas.setAttribute("aria-label", this.words());
+    this.beyond.hidden = !this.view.across.isCut && !this.view.up.isCut;
     this.legend.replaceChildren(...this.plot.groups.map((group) => this.entry(group)));
     this.highlightNow();
   }

@@ -48,7 +48,7 @@ class PairTable {
       if (kind === "word") return "8.5rem";
       return title.length > 13 ? "7rem" : kind === "truth" ? "5.2rem" : "5.8rem";
     };
-    this.element.style.setProperty("--columns", `2.4rem 10.3rem ${this.columns.map(width).join(" ")}`);
+    this.element.style.setProperty("--columns", `2.4rem var(--id) ${this.columns.map(width).join(" ")}`);
   }
 
   alongHead(event, place) {

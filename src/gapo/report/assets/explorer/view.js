@@ -102,7 +102,7 @@ class View {
       if (this.onlyMarked && !marks.rows.has(row)) continue;
       if (!tests.every(([values, test]) => test(values[row]))) continue;
       if (query && !this.found?.has(row) && !pairs.name(row).toLowerCase().includes(query)) continue;
-      if (inside && !inside(this.across.values[row], this.up.values[row])) continue;
+      if (inside && !inside(this.across.drawn(row), this.up.drawn(row))) continue;
       this.shown[row] = 1;
       rows.push(row);
     }
