@@ -40,20 +40,14 @@ def audit_view(table: pa.Table, about: Mapping[str, Any], pairs: PairSet | None,
             columns.append(PairColumn(key, title, "truth", table[key].to_pylist(), note))
     if table["subset"].null_count < table.num_rows:
         columns.append(PairColumn("subset", "subset", "word", table["subset"].to_pylist()))
-    marked = [column.key for column in columns if column.kind == "truth"]
+    marked, worded = ([column.key for column in columns if column.kind == kind] for kind in ("truth", "word"))
     settings = about["plan"]["settings"]
     ids = table["pair_id"].to_pylist()
     return PairView(
         ids=ids,
         columns=columns,
         texts=_texts(ids, pairs),
-        colours=(
-            *marked,
-            "gap_spread",
-            "weight",
-            "length_term",
-            *(["subset"] if "subset" in table.schema.names else []),
-        ),
+        colours=(*marked, "gap_spread", "weight", "length_term", *worded),
         beta=settings["beta"],
         gamma=settings["gamma"],
         notes=notes,

@@ -163,7 +163,7 @@ def test_a_block_holds_a_batch(model):
 
 def test_the_summary_finds_what_is_marked(exact):
     found = summary(exact[1].append_column("agree", [[None] * 12]), exact=True)
-    assert [row["signal"] for row in found["found"]["flipped"]][0] == "weight"
+    assert found["found"]["flipped"][0]["signal"] == "weight"
     assert found["found"]["flipped"][0]["marked"] == 4
     assert "disagree" not in found["found"]
     assert -1 <= found["order_between_compositions"]["least"] <= found["order_between_compositions"]["mean"] <= 1
