@@ -8,9 +8,13 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 import gapo
 import launches
+from gapo.cli.main import app
+from gapo.errors import InputError
 
 SMALL = ["--model", "lab", "--limit", "24", "--batch-pairs", "4", "--block-pairs", "8", "--compositions", "2"]
 
@@ -45,31 +49,34 @@ def test_one_object_and_the_files(place):
     assert "Finding flipped labels" in page
 
 
-def test_kept_without_scoring_again(place):
-    """The finished audit is enough: the model's folder may be gone."""
+def here(*words: str) -> Result:
+    """The same in this process, which has everything loaded."""
+    return CliRunner().invoke(app, ["audit", *words])
+
+
+def test_kept_without_scoring_again(place, monkeypatch):
     folder, _ = place
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("gapo.runs.audit_model.load_audited", lambda *_: pytest.fail("the model is not needed"))
     words = ["pairs.jsonl", "stable.jsonl", *SMALL, "--keep", "stable", "--fraction", "0.5"]
-    done = ran(*words, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "about" not in done.stderr  # no estimate, so no scoring
-    assert "kept    12 of 24 pairs -> stable.jsonl" in done.stdout
+    done = here(*words)
+    assert done.exit_code == 0, done.output
+    assert "kept    12 of 24 pairs -> stable.jsonl" in done.output
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     kept = (folder / "stable.jsonl").read_text().splitlines()
     assert [line for line in lines if line in kept] == kept
-    again = ran(*words, cwd=folder)
-    assert again.returncode == 2
-    assert again.stderr.strip() == "gapo: stable.jsonl exists; add --force to overwrite it, or choose another name"
+    assert str(here(*words).exception) == "stable.jsonl exists; add --force to overwrite it, or choose another name"
 
 
-def test_what_is_wrong_is_one_sentence(place):
+def test_what_is_wrong_is_one_sentence(place, monkeypatch):
     folder, found = place
-    done = ran("pairs.jsonl", *SMALL, "--beta", "3", cwd=folder)
+    monkeypatch.chdir(folder)
+    wrong = here("pairs.jsonl", *SMALL, "--beta", "3").exception
+    assert isinstance(wrong, InputError)
+    assert f"{found['folder']} holds an audit with beta 2.5 (now 3.0)" in str(wrong)
+    done = ran("pairs.jsonl", "out.jsonl", *SMALL, cwd=folder)
     assert done.returncode == 2
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("gapo: ")]
-    assert f"{found['folder']} holds an audit with beta 2.5 (now 3.0)" in line
-    assert "Traceback" not in done.stderr
-    wrong = ran("pairs.jsonl", "out.jsonl", *SMALL, cwd=folder)
-    assert "say --keep stable, unstable or random" in wrong.stderr
+    assert done.stderr == "gapo: out.jsonl is where --keep would write; say --keep stable, unstable or random\n"
 
 
 def test_two_processes_give_the_same_numbers(place, tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapo.cli.eval import MODEL_HELP, Limit, MaxLength, Split, Template
+from gapo.errors import InputError
 
 if TYPE_CHECKING:
     from gapo.pairs.pair import PairSet
@@ -67,16 +68,16 @@ def audit(
 
       gapo audit pairs.jsonl stable.jsonl --model smollm2-135m-instruct --keep stable --fraction 0.7
     """
-    from gapo.cli.train import _quiet
-    from gapo.diagnostics.auditing import AuditSettings
-    from gapo.errors import InputError
-    from gapo.runs.audit import Asked, folder_of
-    from gapo.runs.audit_keep import refuse_keep
-
     if keep is not None:
+        from gapo.runs.audit_keep import refuse_keep
+
         refuse_keep(keep, by, fraction, kept, force)
     elif kept is not None:
         raise InputError(f"{kept} is where --keep would write; say --keep stable, unstable or random")
+    from gapo.cli.train import _quiet  # torch, from here on
+    from gapo.diagnostics.auditing import AuditSettings
+    from gapo.runs.audit import Asked, folder_of
+
     settings = AuditSettings(
         compositions, batch_pairs, radius, beta, gamma, scope, seed, exact=exact, block_pairs=block_pairs
     )
