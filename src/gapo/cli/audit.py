@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapo.cli.eval import MODEL_HELP, Limit, MaxLength, Split, Template
+from gapo.cli.launch import rank_here
+from gapo.cli.report import in_browser
+from gapo.cli.terminal import AsJson, Quiet, Voice, only_our_words
 from gapo.errors import InputError
 
 if TYPE_CHECKING:
+    from gapo.cli.audit_progress import Telling
+    from gapo.model.ranks import Ranks
     from gapo.pairs.pair import PairSet
     from gapo.runs.audit import Asked, Audit
 
@@ -52,8 +57,8 @@ def audit(
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes of this machine that share the work.")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what is wrong.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
     open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Score every pair with a model as it is: margin, gap, weight, gradient norm, and how far the batch changes them.
@@ -74,8 +79,7 @@ def audit(
         refuse_keep(keep, by, fraction, kept, force)
     elif kept is not None:
         raise InputError(f"{kept} is where --keep would write; say --keep stable, unstable or random")
-    from gapo.cli.train import _quiet  # torch, from here on
-    from gapo.diagnostics.auditing import AuditSettings
+    from gapo.diagnostics.auditing import AuditSettings  # torch, from here on
     from gapo.runs.audit import Asked, folder_of
 
     settings = AuditSettings(
@@ -83,7 +87,8 @@ def audit(
     )
     asked = Asked(data, model, adapter, template, max_length, limit, split, dtype, settings)
     folder = out or folder_of(asked)
-    _quiet()
+    voice = Voice(quiet=quiet, as_json=as_json, speaks=rank_here() == 0)
+    only_our_words(voice)
     if processes > 1:
         from gapo.cli.launch import launch
         from gapo.model.ranks import launched
@@ -91,7 +96,7 @@ def audit(
         if launched() == 1:
             launch(processes)
             return
-    _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, as_json, quiet, open_page)
+    _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, voice, open_page)
 
 
 class _Keep:
@@ -101,7 +106,7 @@ class _Keep:
         self.keep, self.fraction, self.by, self.out = keep, fraction, by, out
 
 
-def _conduct(asked: Asked, folder: Path, keep: _Keep | None, as_json: bool, quiet: bool, open_page: bool) -> None:
+def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_page: bool) -> None:
     from gapo.cli.audit_progress import Telling
     from gapo.model.ranks import join, leave
     from gapo.pairs.formats import load_pairs
@@ -110,7 +115,7 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, as_json: bool, quie
     ranks = join()
     pairs = load_pairs(asked.data, split=asked.split, limit=asked.limit)
     try:
-        with Telling(silent=quiet or as_json or not ranks.first) as telling:
+        with Telling(voice) as telling:
             found = finished(asked, folder, pairs) if keep is not None else None
             found = found or _scored(asked, folder, pairs, telling, ranks)
     except KeyboardInterrupt:
@@ -120,11 +125,9 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, as_json: bool, quie
     if ranks.first:
         written = _kept(keep, asked, pairs, found) if keep is not None else None
         page = write_audit_page(folder, pairs)
-        _tell(found, folder, page, written, as_json, quiet)
+        _tell(found, folder, page, written, voice)
         if open_page:
-            import webbrowser
-
-            webbrowser.open(page.resolve().as_uri())
+            in_browser(page, voice)
     leave()
 
 
@@ -150,13 +153,13 @@ def finished(asked: Asked, folder: Path, pairs: PairSet) -> Audit | None:
     return Audit(table, about, folder) if all(name in known for name in table["pair_id"].to_pylist()) else None
 
 
-def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Any, ranks: Any) -> Audit:
+def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Telling, ranks: Ranks) -> Audit:
     from gapo.runs.audit import audited
     from gapo.runs.audit_folder import AuditFolder
     from gapo.runs.audit_model import load_audited
 
     with ranks.first_first():  # a wheel is fetched once
-        subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.say)
+        subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.voice.say)
     command = ["gapo", *sys.argv[1:]]
     listener = telling.listener()
     return audited(
@@ -173,18 +176,11 @@ def _kept(keep: _Keep, asked: Asked, pairs: PairSet, found: Audit) -> dict[str, 
     return {"keep": keep.keep, "by": keep.by, "fraction": keep.fraction, **done}
 
 
-def _tell(found: Audit, folder: Path, page: Path, written: dict[str, Any] | None, as_json: bool, quiet: bool) -> None:
-    import json
-
+def _tell(found: Audit, folder: Path, page: Path, written: dict[str, Any] | None, voice: Voice) -> None:
     from gapo.cli.audit_progress import lines_of
 
-    if as_json:
-        content = {"folder": str(folder), "report": str(page), **found.about, "kept": written}
-        typer.echo(json.dumps(content, ensure_ascii=False))
-    elif not quiet:
-        for line in lines_of(found.about):
-            typer.echo(line)
-        if written is not None:
-            typer.echo(f"kept    {written['kept']:,} of {written['of']:,} pairs -> {written['file']}")
-        typer.echo(f"pairs   {folder / 'audit.parquet'}")
-        typer.echo(f"report  {page}")
+    voice.tell(*lines_of(found.about))
+    if written is not None:
+        voice.tell(f"kept    {written['kept']:,} of {written['of']:,} pairs -> {written['file']}")
+    voice.tell(f"pairs   {folder / 'audit.parquet'}", f"report  {page}")
+    voice.give({"folder": str(folder), "report": str(page), **found.about, "kept": written})

@@ -34,5 +34,5 @@ def compare(
     if len({folder.resolve() for folder in runs}) < 2:
         raise InputError("compare needs at least two different runs; gapo report RUN writes the page of one")
     page, voice = write_report(runs, out), Voice(quiet=quiet, as_json=as_json)
-    show(page, voice, in_browser=open)
+    show(page, voice, opened=open)
     voice.give({"page": str(page), "runs": [str(run) for run in runs]})

@@ -36,15 +36,20 @@ def report(
 
     page = write_report(runs, out)
     voice = Voice(quiet=quiet, as_json=as_json)
-    show(page, voice, in_browser=open)
+    show(page, voice, opened=open)
     voice.give({"page": str(page), "runs": [str(run) for run in runs]})
 
 
-def show(page: Path, voice: Voice, *, in_browser: bool) -> None:
-    """Say where the page is, and open it if asked to; a machine without a browser is told so."""
+def show(page: Path, voice: Voice, *, opened: bool) -> None:
+    """Say where the page is, and open it if asked to."""
     voice.tell(f"The page is at {page}")
-    if in_browser:
-        import webbrowser
+    if opened:
+        in_browser(page, voice)
 
-        if not webbrowser.open(page.as_uri()):
-            voice.say("no browser could be opened here; open the file yourself")
+
+def in_browser(page: Path, voice: Voice) -> None:
+    """Open the page; a machine without a browser is told so."""
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        voice.say("no browser could be opened here; open the file yourself")
