@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from gapo.report.publish import Results
     from gapo.studies.conduct import Ended
     from gapo.studies.study import Study
     from gapo.studies.tasks import Setting
@@ -40,33 +41,36 @@ def study(
       gapo study noise --plan
 
       gapo study all --scale mini
+
+      gapo study real --plan
     """
-    from gapo.studies.catalogue import BY_NAME, studies_named
+    from gapo.studies.catalogue import BY_NAME, scale_for, studies_named, tuning_for
     from gapo.studies.scale import scale_of
     from gapo.studies.store import Store
-    from gapo.studies.tasks import Setting
-    from gapo.studies.tuned import read_tuned
 
     if name == "list":
         for each in BY_NAME.values():
             typer.echo(f"{each.name:<12} {each.question}")
         return
-    from gapo.report.study_files import folder_of
-    from gapo.studies.tuning import TUNING
+    from gapo.report.publish import Results
 
-    size = scale_of(scale)
+    size = scale_for(name, scale_of(scale))
     chosen = studies_named(name, size)
-    tuned = {} if chosen == [TUNING] else read_tuned(folder_of(TUNING, out, scale))
-    setting = Setting(size, Store(runs), tuned, seeds)
-    if not tuned and chosen != [TUNING]:
-        typer.echo(f"no method is tuned in {out}: defaults are used (`gapo study tuning` chooses)", err=True)
+    tuning = tuning_for(chosen)
+    results = Results(out, Store(runs), size, seeds)
+    if tuning in chosen and not (plan or from_runs):  # first, and whole: the others' recipes hang on what it chooses
+        _train([tuning], results, jobs)
+        results.write(tuning, results.setting([tuning]))
+    setting = results.setting(chosen)
+    if tuning is not None and not setting.tuned:
+        typer.echo(f"no method is tuned in {out}: defaults are used (`gapo study {tuning.name}` chooses)", err=True)
     if plan:
         _show_plan(chosen, setting)
         return
     if not from_runs:
-        _train(chosen, setting, jobs)
+        _train(chosen, results, jobs)
     for each in chosen:
-        typer.echo(_write(each, setting, out, from_runs))
+        typer.echo(f"{each.name}: {results.write(each, setting, kept=from_runs) or 'no run yet'}")
 
 
 def _show_plan(studies: Sequence[Study], setting: Setting) -> None:
@@ -85,20 +89,37 @@ def _show_plan(studies: Sequence[Study], setting: Setting) -> None:
     typer.echo(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
 
 
-def _train(studies: Sequence[Study], setting: Setting, jobs: int | None) -> None:
+def _train(studies: Sequence[Study], results: Results, jobs: int | None) -> None:
+    """Do what is left to do. Pages of long studies grow with every run."""
     from gapo.studies.conduct import carry_out_all, plan
 
+    setting = results.setting(studies)
     left = plan(studies, setting).left
     if not left:
         return
     try:
         with _progress(left) as tell:
-            carry_out_all(studies, setting, tell, jobs)
+
+            def told(ended: Ended) -> None:
+                tell(ended)
+                for each in studies:
+                    if each.long and each.observe in ended.task.observers:
+                        _publish(each, setting, results)
+
+            carry_out_all(studies, setting, told, jobs)
     except KeyboardInterrupt:
         typer.echo(
             f"\ngapo: interrupted; finished runs are in {setting.store.root}, the same command goes on", err=True
         )
         raise typer.Exit(130) from None
+
+
+def _publish(study: Study, setting: Setting, results: Results) -> None:
+    """A page of what there is so far. One that cannot be drawn must not end a queue of hours: the runs are kept."""
+    try:
+        results.write(study, setting)
+    except Exception as error:
+        typer.echo(f"gapo: the page of {study.name} cannot be drawn yet ({error})", err=True)
 
 
 @contextmanager
@@ -126,17 +147,3 @@ def _progress(total: int) -> Iterator[Any]:
             bar.update(whole, advance=1, description=ended.task.words, left=left)
 
         yield advance
-
-
-def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> str:
-    from gapo.report.study_files import ROWS, folder_of, write_index, write_study
-    from gapo.studies.about import about_study
-    from gapo.studies.conduct import gathered
-    from gapo.studies.rows import read_rows
-
-    folder = folder_of(study, out, setting.scale.name)
-    kept = read_rows(folder / ROWS) if from_runs else []
-    rows = gathered(study, setting, kept)
-    page = write_study(study, rows, about_study(study, setting), folder)
-    write_index(out)
-    return f"{study.name}: {page}"
