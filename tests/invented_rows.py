@@ -54,7 +54,19 @@ def selection(task, outcome, number):
     return [{"what": "outcome", **outcome, "kl": 0.1 + number, "grad_norm": 1 + number}, *norms]
 
 
+def real_noise(task, outcome, number):
+    names = ("accuracy", "pairs", "likelihood_accuracy", "margin", "seconds", "steps")
+    found = {"what": "outcome", **{name: outcome[name] for name in names}, "accuracy_before": 0.5, "kl": 0.1 * number}
+    if task.recipe["noise"]["rate"]:
+        weights = ("clean_weight", "flipped_weight", "bottom", "middle", "top", "bottom_minus_top", "weight_spread")
+        areas = ("weight_area", "margin_area", "length_term_area")
+        found |= {"relative": -0.05 * number, **dict.fromkeys((*weights, *areas), 0.5 + 0.1 * number)}
+    said = {"prompt": "Who?", "before": "**I** | `you`", "after": "<b>you\u202e</b>"}
+    return [found, *([{"what": "reply", **said}] if task.recipe["data"]["train"] == "courtesy" else [])]
+
+
 ROWS = {"mechanism": mechanism, "probe": probe, "confounds": confounds, "selection": selection}
+ROWS |= {"real/noise": real_noise, "real/tuning": real_noise}
 
 
 def rows_for(study, task, outcome):

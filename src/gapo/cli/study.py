@@ -12,6 +12,7 @@ import typer
 from gapo.cli.terminal import AsJson, Quiet, Voice
 
 if TYPE_CHECKING:
+    from gapo.report.publish import Results
     from gapo.studies.conduct import Ended
     from gapo.studies.study import Study
     from gapo.studies.tasks import Setting
@@ -43,37 +44,38 @@ def study(
       gapo study noise --plan
 
       gapo study all --scale mini
+
+      gapo study real --plan
     """
-    from gapo.studies.catalogue import BY_NAME, studies_named
+    from gapo.studies.catalogue import BY_NAME, scale_for, studies_named, tuning_for
     from gapo.studies.scale import scale_of
     from gapo.studies.store import Store
-    from gapo.studies.tasks import Setting
-    from gapo.studies.tuned import read_tuned
 
     voice = Voice(quiet=quiet, as_json=as_json)
     if name == "list":
         voice.tell(*(f"{each.name:<12} {each.question}" for each in BY_NAME.values()))
         voice.give({"studies": {each.name: each.question for each in BY_NAME.values()}})
         return
-    from gapo.report.study_files import folder_of
-    from gapo.studies.tuning import TUNING
+    from gapo.report.publish import Results
 
-    size = scale_of(scale)
+    size = scale_for(name, scale_of(scale))
     chosen = studies_named(name, size)
-    tuned = {} if chosen == [TUNING] else read_tuned(folder_of(TUNING, out, scale))
-    setting = Setting(size, Store(runs), tuned, seeds)
-    if not tuned and chosen != [TUNING]:
-        voice.say(f"no method is tuned in {out}: defaults are used (`gapo study tuning` chooses)")
+    tuning = tuning_for(chosen)
+    results = Results(out, Store(runs), size, seeds)
+    if tuning in chosen and not (plan or from_runs):  # first, and whole: the others' recipes hang on what it chooses
+        _train([tuning], results, jobs, voice)
+        results.write(tuning, results.setting([tuning]))
+    setting = results.setting(chosen)
+    if tuning is not None and not setting.tuned:
+        voice.say(f"no method is tuned in {out}: defaults are used (`gapo study {tuning.name}` chooses)")
     if plan:
         _show_plan(chosen, setting, voice)
         return
     if not from_runs:
-        _train(chosen, setting, jobs, voice)
-    pages = {}
-    for each in chosen:
-        pages[each.name] = _write(each, setting, out, from_runs)
-        voice.tell(f"{each.name}: {pages[each.name]}")
-    voice.give({"scale": scale, "pages": {name: str(page) for name, page in pages.items()}})
+        _train(chosen, results, jobs, voice)
+    pages = {each.name: results.write(each, setting, kept=from_runs) for each in chosen}
+    voice.tell(*(f"{name}: {page or 'no run yet'}" for name, page in pages.items()))
+    voice.give({"scale": size.name, "pages": {name: page and str(page) for name, page in pages.items()}})
 
 
 def _show_plan(studies: Sequence[Study], setting: Setting, voice: Voice) -> None:
@@ -93,14 +95,19 @@ def _show_plan(studies: Sequence[Study], setting: Setting, voice: Voice) -> None
     voice.tell(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
 
 
-def _train(studies: Sequence[Study], setting: Setting, jobs: int | None, voice: Voice) -> None:
+def _train(studies: Sequence[Study], results: Results, jobs: int | None, voice: Voice) -> None:
+    """Do what is left to do. Pages of long studies grow with every run."""
     from gapo.studies.conduct import carry_out_all, plan
 
+    setting = results.setting(studies)
     left = plan(studies, setting).left
 
     def tell(ended: Ended) -> None:
         took = f"{ended.task.words}: {ended.seconds:.0f} s"
         meter.reach(left - ended.left, took, ended.seconds_left)
+        for each in studies:
+            if each.long and each.observe in ended.task.observers:
+                _publish(each, setting, results, voice)
 
     if not left:
         return
@@ -114,17 +121,9 @@ def _train(studies: Sequence[Study], setting: Setting, jobs: int | None, voice: 
         raise typer.Exit(130) from None
 
 
-def _write(study: Study, setting: Setting, out: Path, from_runs: bool) -> Path:
-    from gapo.report.study_files import ROWS, folder_of, write_index, write_study
-    from gapo.report.study_html import write_study_html
-    from gapo.studies.about import about_study
-    from gapo.studies.conduct import gathered
-    from gapo.studies.rows import read_rows
-
-    folder = folder_of(study, out, setting.scale.name)
-    kept = read_rows(folder / ROWS) if from_runs else []
-    rows = gathered(study, setting, kept)
-    page = write_study(study, rows, about_study(study, setting), folder)
-    write_index(out)
-    write_study_html(folder)
-    return page
+def _publish(study: Study, setting: Setting, results: Results, voice: Voice) -> None:
+    """A page of what there is so far. One that cannot be drawn must not end a queue of hours: the runs are kept."""
+    try:
+        results.write(study, setting)
+    except Exception as error:
+        voice.say(f"the page of {study.name} cannot be drawn yet ({error})")

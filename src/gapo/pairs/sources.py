@@ -14,6 +14,8 @@ from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path, 
 from gapo.pairs.hub import hub_as_it_is
 from gapo.pairs.judges_wheel import NAME as JUDGES
 from gapo.pairs.judges_wheel import judges_table
+from gapo.pairs.local_sets import NAMES as LOCAL
+from gapo.pairs.local_sets import ON_THE_HUB, local_set, need_local
 from gapo.pairs.pair import PairSet
 from gapo.pairs.rows import COLUMNS
 from gapo.pairs.table import Table, numbered, one_line, pick_split
@@ -62,14 +64,24 @@ def _open_named(words: str, split: str | None) -> tuple[str, Table]:
         return words, _embedded_table(name, split or named_split or "train")
     if name == JUDGES:
         return words, judges_table(split or named_split or "train")
+    if (folder := local_set(name)) is not None:
+        return words, read_path(folder, split or named_split or None)
+    return _open_elsewhere(words, name, named_split, split)
+
+
+def _open_elsewhere(words: str, name: str, named_split: str, split: str | None) -> tuple[str, Table]:
+    """A path, or a set on the Hub."""
     path = Path(words).expanduser()
     if path.exists() or has_known_suffix(path):
         return bare_name(path), read_path(path, split)
     start, _, end = words.rpartition(":")
     if start and Path(start).expanduser().exists():
         return bare_name(Path(start)), read_path(Path(start).expanduser(), split or end)
-    if _HUB_ID.fullmatch(name):
-        return name, _hub_table(name, split or named_split or "train", near_file(path))
+    hub_name = ON_THE_HUB.get(name, name)
+    if _HUB_ID.fullmatch(hub_name):
+        return name, _hub_table(hub_name, split or named_split or "train", near_file(path))
+    if name in LOCAL:
+        need_local(name)
     raise InputError(_unknown(words, name, path))
 
 
@@ -80,7 +92,7 @@ def _unknown(words: str, name: str, path: Path) -> str:
     if path.name != words:
         return f"{words} does not exist; check the path"
     known = embedded_names()
-    hint = did_you_mean(name, (*known, JUDGES)) if known else "no set comes with this installation"
+    hint = did_you_mean(name, (*known, JUDGES, *LOCAL)) if known else "no set comes with this installation"
     return f"unknown data set {words!r}; {hint} (or give a path, or a Hugging Face id like org/name)"
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from gapo.report.study_page import About, markdown_table, study_page
 from gapo.storage import whole_file
 from gapo.studies import exhibits
-from gapo.studies.catalogue import BY_NAME
+from gapo.studies.catalogue import BY_NAME, REAL, REAL_STUDIES
+from gapo.studies.planned import NOT_YET
 from gapo.studies.rows import Rows, csv_text, read_rows, write_rows
 from gapo.studies.scale import MINI
+from gapo.studies.sentences import listed
 from gapo.studies.study import Study
 
 if TYPE_CHECKING:
@@ -19,12 +21,19 @@ if TYPE_CHECKING:
 
 PAGE, ROWS, ABOUT = "README.md", "rows.jsonl", "about.json"
 DOTS_PER_INCH = 144
+GROUP = (
+    "SmolLM2-135M-Instruct, trained on two cores by `gapo study real`, run after run: each page says how many of its "
+    "runs there are. The method is the same code that trains larger models. What is measured here is how it treats "
+    "real text, real gradients and real labels; 135 million weights, a few hundred pairs and minutes of training say "
+    "nothing about the win rates of 7B models, and little about their robustness. What should carry over is "
+    "arithmetic: how a gap splits into the pair's own term and the others', and what bf16 does to it."
+)
 BENCH = ("bench", "How fast is a step, and how much memory does it take, beside TRL?", "See its page.")
 
 
 def folder_of(study: Study, results: Path, scale: str) -> Path:
-    """The mini scale is the usual one; others lie below it."""
-    return results / study.name if scale == MINI.name else results / study.name / scale
+    """The mini scale is the usual one; others lie below it. Long studies have one scale only."""
+    return results / study.name if scale == MINI.name or study.long else results / study.name / scale
 
 
 def texts_of(study: Study, rows: Rows, about: About) -> dict[str, str]:
@@ -41,8 +50,8 @@ def write_study(study: Study, rows: Rows, about: About, folder: Path) -> Path:
     about = {**about, "found": study.findings(study.tables(rows))}
     _write(folder / ABOUT, json.dumps(about, indent=1) + "\n")
     for exhibit in study.exhibits:
-        if isinstance(exhibit, exhibits.Figure):
-            _write_figure(exhibit, study.tables(rows)[exhibit.table], folder)
+        if isinstance(exhibit, exhibits.Figure) and (table := study.tables(rows)[exhibit.table]):
+            _write_figure(exhibit, table, folder)
     texts = texts_of(study, rows, about)
     for name in sorted(texts, key=lambda name: name == PAGE):
         _write(folder / name, texts[name])
@@ -56,8 +65,10 @@ def read_study(folder: Path) -> tuple[Rows, About]:
 
 def disagreements(study: Study, folder: Path) -> list[str]:
     """Texts of a written folder that are not what its rows give, and files that are missing."""
-    texts = texts_of(study, *read_study(folder))
-    pictures = [exhibit.name for exhibit in study.exhibits if isinstance(exhibit, exhibits.Figure)]
+    rows, about = read_study(folder)
+    texts, tables = texts_of(study, rows, about), study.tables(rows)
+    figures = [exhibit for exhibit in study.exhibits if isinstance(exhibit, exhibits.Figure)]
+    pictures = [figure.name for figure in figures if tables[figure.table]]
     missing = [
         f"{name}.{kind}" for name in pictures for kind in ("svg", "png") if not (folder / f"{name}.{kind}").is_file()
     ]
@@ -92,6 +103,24 @@ def write_index(results: Path) -> Path:
     )
     _write(results / PAGE, text + "\n")
     return results / PAGE
+
+
+def write_group(results: Path) -> Path:
+    """`real/README.md`: what every part of the studies of a real model has found so far."""
+    parts = [f"# {REAL}: a real language model on real preferences", GROUP]
+    for study in REAL_STUDIES:
+        folder = results / study.name
+        if not (folder / ABOUT).is_file():
+            parts.append(f"## {study.title}\n\n{study.question} {NOT_YET.capitalize()}.")
+            continue
+        rows, about = read_study(folder)
+        runs, planned = len({row["run"] for row in rows}), about["planned"]
+        parts.append(
+            f"## [{study.title}]({study.name.removeprefix(REAL + '/')}/README.md)\n\n{study.question} "
+            f"{' '.join(about['found'])}\n\n{runs} of {planned} runs, seeds {listed([str(s) for s in about['seeds']])}."
+        )
+    _write(results / REAL / PAGE, "\n\n".join(parts) + "\n")
+    return results / REAL / PAGE
 
 
 def _write_figure(exhibit: exhibits.Figure, rows: Rows, folder: Path) -> None:

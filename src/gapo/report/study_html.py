@@ -18,6 +18,7 @@ from gapo.report.tables import Table
 from gapo.storage import whole_file
 from gapo.studies.catalogue import BY_NAME
 from gapo.studies.exhibits import Exhibit, Pivot, Sheet
+from gapo.studies.planned import NOT_YET
 from gapo.studies.rows import Rows, Tables
 from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 
@@ -83,6 +84,8 @@ def _beside_the_paper(claims: Sequence[Claim]) -> Markup:
 
 def _part(exhibit: Exhibit, tables: Tables) -> Markup:
     rows = tables[exhibit.table]
+    if not rows:
+        return paragraph(f"{NOT_YET.capitalize()}.")
     source = f"{exhibit.table}.csv, beside this page"
     if isinstance(exhibit, Sheet):
         return table(_as_table(sheet_cells(exhibit, rows)), caption=f"From {source}")

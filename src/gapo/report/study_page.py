@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from html import escape
 from math import isnan
 from typing import Any
 
+from gapo.report.markup import visible
 from gapo.studies import exhibits
 from gapo.studies.exhibits import Column, Pivot, Sheet
 from gapo.studies.names import method_name
+from gapo.studies.planned import NOT_YET
 from gapo.studies.rows import Row, Rows, Tables, number, where
 from gapo.studies.scale import scale_of
 from gapo.studies.seeds import ENOUGH, HELD
@@ -18,6 +22,8 @@ from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 About = dict[str, Any]
 Cells = tuple[list[str], list[list[str]]]  # heads, lines
 VERDICTS = {AGREES: "agrees with the paper", DISAGREES: "**disagrees with the paper**"}
+SHOWN = 160  # characters of what a model said
+ACTS = re.compile(r"([\\`*_\[\]|#!~])")  # in Markdown
 NOTE = (
     "Intervals are 95 % bootstrap intervals of the mean over seeds (expanded percentiles); differences are taken seed "
     "by seed. With {seeds} seeds such an interval holds the mean in about {held:.0f} of 100 cases{few}. Seeds share "
@@ -73,6 +79,8 @@ def _ours(claim: Claim) -> str:
 
 
 def _part(exhibit: exhibits.Exhibit, tables: Tables) -> str:
+    if not tables[exhibit.table]:
+        return f"{exhibit.title}: {NOT_YET}."
     if isinstance(exhibit, Sheet):
         return f"## {exhibit.title}\n\n{markdown_table(*sheet_cells(exhibit, tables[exhibit.table]))}"
     if isinstance(exhibit, Pivot):
@@ -106,7 +114,8 @@ def pivot_cells(pivot: Pivot, rows: Rows) -> Cells:
         line = [_of_kind(value, column.kind) for value, column in zip(labels, pivot.rows, strict=True)]
         for value in across:
             found = next(iter(where(here, **{pivot.across.key: value})), {})
-            line.append(cell(found, pivot.value))
+            known = pivot.absent is None or number(found.get(pivot.value.key)) is not None
+            line.append(cell(found, pivot.value) if known else str(pivot.absent))
             line += [_of_kind(found.get(pivot.paper), pivot.value.kind)] if value in quoted else []
         lines.append(line)
     return heads, lines
@@ -131,6 +140,8 @@ def _of_kind(value: Any, kind: str) -> str:
         return NONE
     if kind == exhibits.METHOD:
         return method_name(str(value))
+    if kind == exhibits.SAID:
+        return _said(str(value))
     if kind == exhibits.WORDS or isinstance(value, str):
         return str(value)
     return WRITERS.get(kind, plain)(float(value))
@@ -142,6 +153,12 @@ def _ratio(value: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return NONE if value is None else f"{value:.1f} s"
+
+
+def _said(text: str) -> str:
+    """Words of a model: shown as they are, cut, with nothing in them that a page would act on."""
+    cut = text if len(text) <= SHOWN else text[:SHOWN] + " ..."
+    return ACTS.sub(r"\\\1", escape(visible(cut), quote=False))
 
 
 def _share(value: float | None) -> str:
@@ -177,12 +194,19 @@ def setting_lines(study: Study, rows: Rows, about: About) -> list[str]:
         study.differs,
         f"Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, "
         "which labels are wrong, and the replies that are sampled.",
+        *_to_come(runs, about),
         _interval_note(len(seeds)),
         _tuning_note(study, about),
         *_stopped(rows),
         f"Made by gapo {about['version']} with torch {about['torch']} on Python {about['python']}, {about['cores']} "
         "cores, by:",
     ]
+
+
+def _to_come(runs: int, about: About) -> list[str]:
+    """Of a study of hours, how many runs its page does not have yet."""
+    planned = about.get("planned", runs)
+    return [f"Not run yet: {planned - runs} of {planned} runs; the same command goes on."] if planned > runs else []
 
 
 def _interval_note(seeds: int) -> str:

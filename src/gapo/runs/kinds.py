@@ -57,6 +57,7 @@ KINDS: dict[str, Check] = {
     "data.eval_fraction": number(0, 0.9),
     "data.limit": or_null(whole(1)),
     "data.eval_limit": or_null(whole(1)),
+    "data.longest": or_null(whole(1)),
     "data.template": TEXT,
     "data.max_length": whole(2),
     "data.max_prompt_length": or_null(whole(1)),

@@ -150,6 +150,8 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
                 raise InputError(f"{where}: unknown key '{section}.{key}'; {did_you_mean(str(key), known)}")
             check_kind(section, str(key), value, where)
             complete[section][key] = deepcopy(value)
+    if complete["data"].get("longest") is None:
+        complete["data"].pop("longest", None)  # pairs of any length: the same run as without the key
     if complete["data"].get("select") is None:
         complete["data"].pop("select", None)  # all pairs: the same run as without the key
     else:
@@ -195,7 +197,7 @@ def _known_keys(section: str) -> set[str]:
     if section == "model":
         return {*_defaults()["model"], "attn_implementation", "revision", "trust_remote_code"}
     if section == "data":
-        return {*_defaults()["data"], *_ENCODING, "select", "keep_texts"}
+        return {*_defaults()["data"], *_ENCODING, "select", "keep_texts", "longest"}
     if section == "objective":
         knobs = {knob for objective in objectives().values() for knob in objective.knobs}
         return {"name", "gamma_beta_ratio", *knobs, *objectives()}

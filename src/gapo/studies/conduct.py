@@ -9,7 +9,7 @@ from gapo.errors import InputError
 from gapo.studies.rows import Rows
 from gapo.studies.side_by_side import processes_for
 from gapo.studies.study import Study
-from gapo.studies.tasks import Setting, Task, parts_left, rows_of, tasks_of, to_do, waves
+from gapo.studies.tasks import Setting, Task, not_published, parts_left, rows_of, tasks_of, to_do, waves
 from gapo.studies.times import FILE, Times
 from gapo.studies.workers import done_in_turn
 
@@ -41,7 +41,7 @@ Tell = Callable[[Ended], None]
 def plan(studies: Sequence[Study], setting: Setting) -> Plan:
     """Runs that are shared between the studies count once."""
     tasks = tasks_of(studies, setting)
-    left = to_do(tasks, setting.store)
+    left = to_do(not_published(studies, setting), setting.store)
     times = Times(setting.store.root / FILE)
     processes = processes_for(len(tasks), setting.scale, setting.store.root, try_it=False)
     rest = times.total(left, [parts_left(task, setting.scale, setting.store) for task in left], processes)
@@ -53,7 +53,7 @@ def carry_out_all(
     studies: Sequence[Study], setting: Setting, tell: Tell, side_by_side: int | None = None
 ) -> tuple[int, int]:
     """Do what is left to do; how many tasks that was, and how many went side by side. What is done stays done."""
-    left = to_do(tasks_of(studies, setting), setting.store)
+    left = to_do(not_published(studies, setting), setting.store)
     shared = [task for task in left if not task.timed]
     processes = side_by_side or processes_for(len(shared), setting.scale, setting.store.root)
     times = Times(setting.store.root / FILE)
@@ -73,9 +73,9 @@ def carry_out_all(
 
 
 def gathered(study: Study, setting: Setting, kept: Rows) -> Rows:
-    """The rows of a finished study; a sentence where runs are missing."""
+    """The rows of a finished study; a sentence where runs are missing. A long study may have some of its rows."""
     rows, missing = rows_of(study, setting, kept)
-    if missing:
+    if missing and not study.long:
         raise InputError(
             f"{study.name}: {len(set(missing))} of its runs are not in {setting.store.root}; "
             f"run `gapo study {study.name}` without --from-runs to train them"

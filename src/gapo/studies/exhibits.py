@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # how values are written: percentages, differences of them, chosen rates, numbers, times, ratios, words, method names,
-# and numbers as somebody else wrote them
+# numbers as somebody else wrote them, and what a model said
 PERCENT, POINTS, SHARE, PLAIN = "percent", "points", "share", "plain"
 SECONDS, RATIO, WORDS, METHOD, QUOTED = "seconds", "ratio", "words", "method", "quoted"
+SAID = "said"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Pivot:
-    """A table of the page with one column for each value of `across`; the paper's figure stands beside ours."""
+    """A table of the page with one column for each value of `across`; the paper's figure stands beside ours.
+
+    `absent`: what stands where there is no value.
+    """
 
     table: str
     title: str
@@ -41,6 +45,7 @@ class Pivot:
     across: Column
     value: Column
     paper: str = "paper"
+    absent: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gapo.runs.recipe import Recipe, read_recipe, recipe_hash, runs_of
-from gapo.studies.scale import Scale
+from gapo.studies.scale import QUIET, Scale
 
 AFTER = "{after}"  # in a change: the folder of the run that this one comes after
 SEED = "{seed}"  # in a change: the seed of the run
@@ -32,6 +32,7 @@ class Cell:
     `timed`: alone on the machine with all its threads, in a process of its own. `trained`: False for what is measured
     without a run (the start model, for instance). `after`: a run that must be there, with what was observed of it,
     before this one starts; "{after}" in a change becomes its folder, so that its hash is part of this run's.
+    `recipe`: what the run begins with, where that is not the scale's recipe with the scale's changes.
     """
 
     method: str
@@ -40,6 +41,8 @@ class Cell:
     timed: bool = False
     trained: bool = True
     after: Cell | None = None
+    recipe: str | None = None
+    seconds: float | None = None  # what training takes about, where that is not what the scale says
 
     @property
     def words(self) -> str:
@@ -48,7 +51,7 @@ class Cell:
 
 
 def recipe_of(cell: Cell, scale: Scale, seed: int, tuned: Tuned, after: str | None = None) -> Recipe:
-    """The complete recipe of a cell at a seed: the scale's, then the tuned knobs of its method, then its changes.
+    """The complete recipe of a cell at a seed: the scale's or its own, the tuned knobs of its method, its changes.
 
     The seed sets the order of the pairs, which labels are wrong, and the replies that are sampled.
     """
@@ -57,14 +60,15 @@ def recipe_of(cell: Cell, scale: Scale, seed: int, tuned: Tuned, after: str | No
     if choice is not None:
         chosen |= {f"objective.{knob}": value for knob, value in choice.knobs.items()}
     changes = {
-        **scale.changes,
+        **(scale.changes if cell.recipe is None else QUIET),
         "objective.name": cell.method,
         "train.seed": seed,
         "noise.seed": seed,
         **chosen,
         **{key: _placed(value, after, seed) for key, value in cell.changes.items()},
     }
-    return runs_of(read_recipe(scale.recipe, [f"{key}={_text(value)}" for key, value in changes.items()]))[0]
+    overrides = [f"{key}={_text(value)}" for key, value in changes.items()]
+    return runs_of(read_recipe(cell.recipe or scale.recipe, overrides))[0]
 
 
 def address_of(recipe: Recipe, cell: Cell) -> str:

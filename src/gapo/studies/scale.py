@@ -26,12 +26,12 @@ class Scale:
     words: str
 
 
-_QUIET = {"train.disable_tqdm": True, "train.save_strategy": "no"}
+QUIET = {"train.disable_tqdm": True, "train.save_strategy": "no"}
 MINI = Scale(
     name="mini",
     recipe="mini",
     changes={
-        **_QUIET,
+        **QUIET,
         "data.limit": 1600,
         "noise.kind": "random",
         "noise.rate": 0.0,
@@ -49,7 +49,7 @@ SMOLLM2 = Scale(
     name="smollm2",
     recipe="quickstart",
     changes={
-        **_QUIET,
+        **QUIET,
         "noise.kind": "random",
         "noise.rate": 0.0,
         "train.max_steps": 20,

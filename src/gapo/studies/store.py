@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STOPPED, OBSERVED, FACTS = "stopped.json", "observed", "facts.json"
+WEIGHTS = (".safetensors", ".bin")
 _TAKES = "usual_seconds"
 
 
@@ -106,6 +108,20 @@ class Store:
         """Why training could not go on, if it could not."""
         path = self.root / address / STOPPED
         return str(_read(path)["reason"]) if path.is_file() else None
+
+    def weights(self, address: str) -> list[Path]:
+        """Files of the trained model that hold its weights."""
+        return [path for path in self.run(address).model.glob("*") if path.suffix in WEIGHTS]
+
+    def drop_weights(self, address: str) -> None:
+        """Keep the run without its weights and checkpoints; the model's card and settings stay."""
+        for path in self.weights(address):
+            path.unlink()
+        shutil.rmtree(self.root / address / CHECKPOINTS, ignore_errors=True)
+
+    def forget_result(self, address: str) -> None:
+        """Let a run be made again, with the same recipe."""
+        (self.root / address / RESULT).unlink(missing_ok=True)
 
     def observed(self, address: str, observe: Observer) -> Rows | None:
         """What this observer said about the run; None if it was not asked."""

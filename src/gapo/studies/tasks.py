@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gapo.runs.recipe import Recipe
 from gapo.studies.grid import Cell, Tuned, address_of, recipe_of
@@ -24,6 +24,8 @@ class Task:
     timed: bool = False
     trained: bool = True
     after: str | None = None  # the address of the task that must be done before
+    lean: bool = False  # the weights go once everyone has looked
+    seconds: float | None = None  # what training takes about
 
     @property
     def kind(self) -> str:
@@ -33,7 +35,8 @@ class Task:
         length = f"{data['limit']} pairs {train.get('num_train_epochs', 1)} epochs {train.get('max_steps', -1)} steps"
         how = f"{anchor['strategy']} {anchor['engine']} {anchor['scope']} sam {train.get('sam_radius', 0)}"
         alone = " alone" if self.timed else ""
-        return f"{self.recipe['model']['name']} {self.recipe['objective']['name']} {how} {length} {cut}{alone}"
+        what = f"{self.recipe['model']['name']} {self.recipe['objective']['name']} on {data['train']}"
+        return f"{what} {how} {length} {cut}{alone}"
 
     def look(self, observe: Observer) -> str:
         """Looks of one kind take about the same time."""
@@ -42,7 +45,7 @@ class Task:
     def parts(self, scale: Scale) -> dict[str, float]:
         """The kinds of all it is made of, each with the seconds it takes until one was measured."""
         slower = scale.run_seconds / MINI.run_seconds
-        training = {self.kind: scale.run_seconds} if self.trained else {}
+        training = {self.kind: self.seconds or scale.run_seconds} if self.trained else {}
         return training | {self.look(observe): slower * usual_seconds(observe) for observe in self.observers}
 
 
@@ -63,6 +66,7 @@ class Setting:
     store: Store
     tuned: Tuned
     seeds: int | None = None
+    published: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by long study, runs its page has rows of
 
 
 def asked_for(study: Study, setting: Setting) -> list[tuple[Asked, Task]]:
@@ -83,19 +87,38 @@ def _task(study: Study, cell: Cell, setting: Setting, seed: int) -> Task:
     words = f"{study.name}: {cell.words}, seed {seed}"
     after = before.address if before is not None else None
     address = address_of(recipe, cell)
-    return Task(address, recipe, words, (study.observe,), cell.timed, cell.trained, after)
+    return Task(address, recipe, words, (study.observe,), cell.timed, cell.trained, after, study.long, cell.seconds)
 
 
 def tasks_of(studies: Iterable[Study], setting: Setting) -> list[Task]:
-    """One task for each address, with the observers of every study that asks for it."""
+    """One task for each address, with the observers of every study that asks for it; first seeds come first.
+
+    Weights are kept where one of the studies keeps them.
+    """
     found: dict[str, Task] = {}
-    for study in studies:
-        for asked, task in asked_for(study, setting):
-            for one in [*_before(study, asked.cell, setting, asked.seed), task]:
-                old = found.get(one.address)
-                looks = (*old.observers, *one.observers) if old is not None else one.observers
-                found[one.address] = replace(old or one, observers=tuple(dict.fromkeys(looks)))
+    wanted = [(study, asked, task) for study in studies for asked, task in asked_for(study, setting)]
+    for study, asked, task in sorted(wanted, key=lambda each: each[1].seed):
+        for one in [*_before(study, asked.cell, setting, asked.seed), task]:
+            old = found.get(one.address, one)
+            looks = tuple(dict.fromkeys((*old.observers, *one.observers)))
+            found[one.address] = replace(old, observers=looks, lean=old.lean and one.lean)
     return list(found.values())
+
+
+def not_published(studies: Sequence[Study], setting: Setting) -> list[Task]:
+    """The tasks of `tasks_of` without what long studies have rows of already, whatever is in the store."""
+    shown = {
+        (task.address, study.observe)
+        for study in studies
+        for _, task in asked_for(study, setting)
+        if task.address in setting.published.get(study.name, ())
+    }
+    return [
+        replace(task, observers=looks)
+        for task in tasks_of(studies, setting)
+        for looks in [tuple(look for look in task.observers if (task.address, look) not in shown)]
+        if looks
+    ]
 
 
 def _before(study: Study, cell: Cell, setting: Setting, seed: int) -> list[Task]:

@@ -27,7 +27,8 @@ def carry_out(task: Task, root: Path) -> dict[str, float]:
     with _quiet():
         if not task.trained:
             _write_recipe(task, root)
-        elif not store.trained(task.address):
+        elif not store.trained(task.address) or _weights_are_missed(task, store):
+            store.forget_result(task.address)
             with _timed(spent, task.kind):
                 _train(task, root)
         if store.stopped(task.address) is None:
@@ -35,7 +36,16 @@ def carry_out(task: Task, root: Path) -> dict[str, float]:
                 if store.observed(task.address, observe) is None:
                     with _timed(spent, task.look(observe)):
                         store.keep(task.address, observe, observe(store.run(task.address)))
+        if task.lean:
+            store.drop_weights(task.address)
     return spent
+
+
+def _weights_are_missed(task: Task, store: Store) -> bool:
+    """Whether somebody new wants to look at a run whose weights were not kept."""
+    if not task.lean or store.stopped(task.address) is not None or store.weights(task.address):
+        return False
+    return any(store.observed(task.address, look) is None for look in task.observers)
 
 
 @contextmanager

@@ -39,10 +39,10 @@ def tables(rows: Rows) -> Tables:
     """A setting with a run that stopped is not chosen."""
     safe = [group for group in grouped(rows, BY).values() if not any("stopped" in row for row in group)]
     tried = summarised([row for group in safe for row in group], BY, ("accuracy", "pairs", "win_rate", "drift"))
-    return {"chosen": [_best(group) for group in grouped(tried, ["method"]).values()], "tried": tried}
+    return {"chosen": [best_of(group) for group in grouped(tried, ["method"]).values()], "tried": tried}
 
 
-def _best(tried: Rows) -> Row:
+def best_of(tried: Rows) -> Row:
     """Of the settings within a standard error of the best the gentlest: the smallest learning rate moves least."""
     top = max(tried, key=lambda row: row["accuracy"])
     error = sqrt(top["accuracy"] * (1 - top["accuracy"]) / (top["pairs"] * top["seeds"]))

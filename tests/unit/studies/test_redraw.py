@@ -27,6 +27,12 @@ RESULTS = Path(__file__).parents[3] / "results"
 COMMITTED = sorted(path.parent for name in BY_NAME for path in (RESULTS / name).rglob(ABOUT))
 
 
+def study_at(folder):
+    """The name of the study whose page lies here; scales but the usual one have a folder below it."""
+    place = folder.relative_to(RESULTS)
+    return max((name for name in BY_NAME if place.is_relative_to(name)), key=len)
+
+
 def invented(task):
     """An outcome that differs between runs, the same each time."""
     number = int(task.address[:8], 16) / 2**32
@@ -124,7 +130,7 @@ def test_a_table_that_does_not_agree_with_its_page_is_found(drawn):
 
 @pytest.mark.parametrize("folder", COMMITTED, ids=lambda path: path.relative_to(RESULTS).as_posix())
 def test_a_committed_page_says_what_its_rows_say(folder):
-    study = BY_NAME[folder.relative_to(RESULTS).parts[0]]
+    study = BY_NAME[study_at(folder)]
     assert disagreements(study, folder) == []
 
 
