@@ -183,7 +183,7 @@ def _setting(study: Study, rows: Rows, about: About) -> str:
     seeds = about["seeds"]
     runs = len({row["run"] for row in rows})
     lines = [
-        f"- Scale: {scale.words}.",
+        *([] if study.long else [f"- Scale: {scale.words}."]),
         f"- {study.differs}",
         f"- Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, "
         "which labels are wrong, and the replies that are sampled.",
