@@ -1,6 +1,8 @@
 """What studies of pairs could see in a run: invented numbers that differ between runs, the same each time."""
 
 from gapo.studies.looks import SIGNALS, SIZES
+from gapo.studies.real_probe import LOW, MEASURES
+from gapo.studies.real_probe_looks import SIZES as REAL_SIZES
 
 
 def mechanism(task, outcome, number):
@@ -66,6 +68,36 @@ def real_noise(task, outcome, number):
 
 
 ROWS = {"mechanism": mechanism, "probe": probe, "confounds": confounds, "selection": selection}
+
+
+def real_human(task, outcome, number):
+    measured = {"likelihood_accuracy": 0.5 + 0.1 * number, "pairs": 100}
+    measured |= {"accuracy": 0.6 + 0.1 * number} if task.trained else {}
+    named = (("hh:test", "all"), ("hh:test", "harmless-base"), ("llmbar:test", "all"))
+    rows = [{"what": "accuracy", "set": name, "subset": subset, **measured} for name, subset in named]
+    rows += [{"what": "task", "task": "gsm8k", "items": 30, "score": 0.1 * number}]
+    return rows + (real_noise(task, outcome, number)[:1] if task.trained else [])
+
+
+def real_judges(task, outcome, number):
+    names = ("marked", "others", "relative", "area", "rate")
+    spread = {f"{name}{end}": 0.4 + 0.1 * number for name in names for end in ("", "_low", "_high")}
+    rows = [{"what": "accuracy", "subset": name, "accuracy": 0.6} for name in ("agree", "disagree")]
+    rows += [{"what": "finder", "signal": name, **spread} for name in ("weight", "margin")]
+    rows += [{"what": "tier", "tier": k, "pairs": 10.0, **spread} for k in range(3)]
+    return [*rows, {"what": "outcome", "kl": 0.1, "weight_spread": 0.2, "marked_pairs": 5, "other_pairs": 9, **spread}]
+
+
+def real_probe(task, outcome, number):
+    rows = [{"what": "size", "batch_pairs": n, **dict.fromkeys(MEASURES, 1 / n + 0.1 * number)} for n in REAL_SIZES]
+    return [*rows, {"what": "bf16", "batch_pairs": 16, **dict.fromkeys(LOW, 0.5 + 0.1 * number)}]
+
+
+def real_peers(task, outcome, number):
+    return [{"accuracy": outcome["accuracy"], "seconds": 10 + number, "first_loss": 0.7, "last_loss": 0.6}]
+
+
+ROWS |= {"real/human": real_human, "real/judges": real_judges, "real/probe": real_probe, "real/peers": real_peers}
 ROWS |= {"real/noise": real_noise, "real/tuning": real_noise}
 
 

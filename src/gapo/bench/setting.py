@@ -9,7 +9,7 @@ from typing import Any
 
 from gapo.errors import InputError, did_you_mean
 from gapo.model.load import load_policy
-from gapo.pairs.encode import Encoder
+from gapo.pairs.encode import Encoder, text_rows
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.pair import PairSet
 from gapo.training.dataset import EncodedPairs, encoded_pairs
@@ -63,15 +63,7 @@ class Workload:
 
     def text_rows(self) -> list[dict[str, str]]:
         """The pairs as the plain text of our token ids, for trainers that tokenise themselves."""
-        read, start = self.tokenizer.decode, list(self.tokenizer("")["input_ids"][:1])
-        return [
-            {
-                "prompt": read(pair.prompt[1:] if start and pair.prompt[:1] == start else pair.prompt),  # it comes back
-                "chosen": read(pair.chosen),
-                "rejected": read(pair.rejected),
-            }
-            for pair in self.pairs.encoded
-        ]
+        return text_rows(self.tokenizer, self.pairs.encoded)
 
 
 def workload(setting: Setting) -> Workload:

@@ -185,6 +185,21 @@ def transcript(turns: Iterable[Message]) -> str:
     return "".join(f"\n\n{names.get(turn.role, turn.role)}: {turn.content}" for turn in turns) + "\n\nAssistant:"
 
 
+def text_rows(tokenizer: PreTrainedTokenizerBase, pairs: Iterable[EncodedPair]) -> list[dict[str, str]]:
+    """The pairs as the plain text of their token ids, for trainers that tokenise themselves."""
+    read, start = tokenizer.decode, list(tokenizer("")["input_ids"][:1])
+    return [
+        {
+            "prompt": str(
+                read(pair.prompt[1:] if start and pair.prompt[:1] == start else pair.prompt)
+            ),  # it comes back
+            "chosen": str(read(pair.chosen)),
+            "rejected": str(read(pair.rejected)),
+        }
+        for pair in pairs
+    ]
+
+
 def encode_pairs(pairs: PairSet, encoder: Encoder) -> tuple[list[EncodedPair], list[BadRow]]:
     """Every pair that can be encoded, and the ones that cannot."""
     results = encoder.encode_all(pairs)

@@ -190,7 +190,7 @@ def setting_lines(study: Study, rows: Rows, about: About) -> list[str]:
     seeds = about["seeds"]
     runs = len({row["run"] for row in rows})
     return [
-        f"Scale: {scale_of(about['scale']).words}.",
+        *([] if study.long else [f"Scale: {scale_of(about['scale']).words}."]),
         study.differs,
         f"Runs: {runs}, with seeds {listed([str(seed) for seed in seeds])}. A seed sets the order of the pairs, "
         "which labels are wrong, and the replies that are sampled.",

@@ -33,6 +33,7 @@ class Cell:
     without a run (the start model, for instance). `after`: a run that must be there, with what was observed of it,
     before this one starts; "{after}" in a change becomes its folder, so that its hash is part of this run's.
     `recipe`: what the run begins with, where that is not the scale's recipe with the scale's changes.
+    `apart`: the ending of its address, where another cell has the same recipe and is no more trained or timed.
     """
 
     method: str
@@ -42,6 +43,7 @@ class Cell:
     trained: bool = True
     after: Cell | None = None
     recipe: str | None = None
+    apart: str = ""
     seconds: float | None = None  # what training takes about, where that is not what the scale says
 
     @property
@@ -73,7 +75,9 @@ def recipe_of(cell: Cell, scale: Scale, seed: int, tuned: Tuned, after: str | No
 
 def address_of(recipe: Recipe, cell: Cell) -> str:
     """Where a run is kept: the hash of its recipe; timed runs and models without a run have places of their own."""
-    return recipe_hash(recipe) + ("-timed" if cell.timed else "" if cell.trained else "-start")
+    usual = "timed" if cell.timed else "" if cell.trained else "start"
+    ending = cell.apart or usual
+    return recipe_hash(recipe) + (f"-{ending}" if ending else "")
 
 
 def _placed(value: Any, after: str | None, seed: int) -> Any:

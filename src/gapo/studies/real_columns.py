@@ -19,3 +19,4 @@ WEIGHT_COLUMNS = (
     Column("top", "flipped in the top 20 %", PERCENT),
 )
 SPOKEN = tuple(Column(key, key, SAID) for key in ("prompt", "before", "after"))
+LIKELIHOOD, TASK = Column("likelihood_accuracy", "by likelihood"), Column("task", "benchmark", WORDS)

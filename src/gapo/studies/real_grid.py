@@ -19,3 +19,8 @@ def real_cell(
     changes = {"noise.kind": kind, "noise.rate": rate, **more.pop("changes", {})}
     labels = {"data": data, "flips": FLIPS[kind] if rate else "none", "rate": rate, **more.pop("labels", {})}
     return Cell(method, changes, labels, timed=True, recipe=f"smollm2-{data}", seconds=seconds, **more)
+
+
+def started(data: str, rate: float = 0.0) -> Cell:
+    """The start model on these pairs: observed, not trained."""
+    return real_cell("gapo", data, rate=rate, trained=False, apart="start", labels={"model": "start"})

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gapo.studies.outcome import outcome
 from gapo.studies.rows import Row, Rows
 from gapo.studies.store import StoredRun, takes
+
+if TYPE_CHECKING:
+    from gapo.evaluate.subject import Subject
 
 DRIFT_PAIRS = 32
 REPLIES = 2
 OURS = "courtesy"  # the only pairs of ours: words of others' pairs are not printed
 OUTCOME = ("accuracy", "pairs", "likelihood_accuracy", "accuracy_before", "margin", "seconds", "steps", "flipped")
+OTHER_KIND = 1000  # characters of llmbar's pairs: longer ones would take as long as training
+TASKS = {"gsm8k": ("exact_match,flexible-extract", 30), "arc_challenge": ("acc_norm,none", 100)}
+MAX_NEW_TOKENS = 128
 FINDERS = ("weight", "margin", "length_term")
 
 
@@ -66,3 +74,53 @@ def replies_of(run: StoredRun) -> Rows:
         {"what": "reply", **{key: " ".join(str(reply[key]).split()) for key in ("prompt", "before", "after")}}
         for reply in run.evals["replies"][:REPLIES]
     ]
+
+
+@takes(18)
+def trained_on_people(run: StoredRun) -> Rows:
+    """Accuracy on all test pairs and by subset, on pairs of another kind, drift, and what is kept of two benchmarks."""
+    from gapo.studies.real_pairs import Examined
+
+    seen = Examined(run)
+    rows = seen.accuracies(str(run.recipe["data"]["eval"])) + seen.accuracies("llmbar:test", OTHER_KIND)
+    rows += tasks_of(seen.subject)
+    if not run.evals:
+        return rows
+    summary = {name: outcome(run)[0][name] for name in ("seconds", "steps", "flipped")}
+    return [*rows, {"what": "outcome", **summary, "kl": drift_on_held_out(run), **weights_of(run)}]
+
+
+def tasks_of(subject: Subject) -> Rows:
+    """The first items of GSM8k and ARC-C by lm-eval; nothing where it is not installed."""
+    from importlib.util import find_spec
+
+    from gapo.evaluate.reasoning import TaskSettings, run_tasks
+    from gapo.pairs.local_sets import data_folder
+
+    if find_spec("lm_eval") is None:
+        return []
+    rows = []
+    for task, (metric, items) in TASKS.items():
+        settings = TaskSettings(data_folder(), limit=items, max_new_tokens=MAX_NEW_TOKENS)
+        found = run_tasks(subject, (task,), settings)["tasks"][task]
+        rows.append({"what": "task", "task": task, "items": found["n"], "score": found["metrics"][metric]["value"]})
+    return rows
+
+
+@takes(5)
+def trained_on_judges(run: StoredRun) -> Rows:
+    """Whether disputed pairs weigh less, and accuracy on held-out pairs where the judges agree and where not."""
+    from gapo.diagnostics.agreement import disputed
+    from gapo.diagnostics.intervals import flat
+    from gapo.pairs.judged import judged_pairs
+    from gapo.studies.real_pairs import Examined
+
+    data = run.recipe["data"]
+    rows = Examined(run).accuracies(str(data["eval"]), data["longest"])
+    if not run.evals:
+        return rows
+    found = disputed(run.pairs, judged_pairs(data["train"]))
+    weights = {**flat(found.weight), **flat(found.bottom_minus_top, "bottom_minus_top"), "prompts": found.prompts}
+    rows += [{"what": "finder", **flat(finder)} for finder in found.finders]
+    rows += [{"what": "tier", "tier": k, **flat(tier)} for k, tier in enumerate(found.tiers)]
+    return [*rows, {"what": "outcome", "kl": drift_on_held_out(run), **weights_of(run), **weights}]

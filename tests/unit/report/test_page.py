@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -48,7 +50,7 @@ class Balanced(HTMLParser):
         assert self.open.pop() == name
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.text += data
 
 
@@ -67,11 +69,22 @@ def parsed(page: Path) -> Balanced:
     return found
 
 
+def only_our_script(html: str) -> bool:
+    """One script that may run, named by its digest in the policy; what else is a script element is data."""
+    run = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    others = re.findall(r"<script (?!type=\"(?:application/json|text/plain)\")", html)
+    digests = re.search(r"script-src ([^;]*);", html.replace("&#x27;", "'"))
+    named = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in run]
+    return not others and (digests.group(1).split() if digests else []) == named and len(named) <= 1
+
+
 def test_a_page_is_balanced_and_loads_nothing(make_run):
     page = write_report(make_run())
     html, found = page.read_text(encoding="utf-8"), parsed(page)
     assert page.name == "report.html"
-    assert not re.search(r"https?://|<script|<link|<img|@import|url\((?!#)", html)
+    named = html.replace("http://www.w3.org/2000/svg", "")  # a name of a language, which nobody fetches
+    assert not re.search(r"https?://|<link|<img|@import|url\((?!#)", named)
+    assert only_our_script(html)
     assert found.loads == []
     assert len(found.ids) == len(set(found.ids))
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
@@ -105,7 +118,7 @@ def test_words_of_people_and_models_stay_text(make_run):
     folder = make_run(evals={"replies": [reply], "warnings": [HOSTILE], "objective": "<b>gapo</b>"})
     page = write_report(folder)
     text = parsed(page).text
-    assert "<script" not in page.read_text(encoding="utf-8")
+    assert only_our_script(page.read_text(encoding="utf-8"))
     assert text.count(HOSTILE) == 2
     assert "bell[U+0007] [U+202E]gnp.exe" in text
     assert f"{arabic} [U+D800] &amp; [U+0000]" in text

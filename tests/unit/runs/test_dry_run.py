@@ -1,5 +1,6 @@
 """Dry runs: every recipe that ships passes one, steps are counted as the trainer counts, errors are one sentence."""
 
+import json
 import re
 
 import pytest
@@ -34,8 +35,20 @@ def test_the_paper_has_its_recipes():
     )
 
 
+@pytest.fixture
+def own_sets(tmp_path, monkeypatch):
+    """A folder with the sets that recipes take from the user."""
+    row = {"prompt": "Say a word.", "chosen": "A kind word, with pleasure.", "rejected": "No. Go away now."}
+    for name in ("hh", "polite"):
+        (tmp_path / name).mkdir()
+        for split in ("train", "test"):
+            rows = [{**row, "prompt": f"{split}: {number} words, please."} for number in range(40)]
+            (tmp_path / name / f"{split}.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    monkeypatch.setenv("GAPO_DATA", str(tmp_path))
+
+
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_passes_its_dry_run(name):
+def test_every_recipe_passes_its_dry_run(name, own_sets):
     result, words = printed(name)
     assert result.exit_code == 0, words
     assert "nothing speaks against this run" in words

@@ -1,0 +1,94 @@
+"""Human preferences and a real language model: SmolLM2 on pairs of Anthropic HH, clean and with wrong labels."""
+
+from __future__ import annotations
+
+from gapo.studies.columns import ACCURACY, NAME
+from gapo.studies.exhibits import PLAIN, SECONDS, WORDS, Column, Dots, Pivot, Sheet
+from gapo.studies.grid import Cell
+from gapo.studies.planned import NOT_YET, with_planned
+from gapo.studies.real_columns import DRIFT, LIKELIHOOD, RATE, SEEDS, TASK, WEIGHT_COLUMNS
+from gapo.studies.real_grid import real_cell, started
+from gapo.studies.real_looks import trained_on_people
+from gapo.studies.rows import Rows, Tables, first, number, where
+from gapo.studies.scale import SMOLLM2, Scale
+from gapo.studies.seeds import minus, summarised
+from gapo.studies.sentences import compared, kept_as, percent, ranking
+from gapo.studies.study import Study
+
+METHODS, STEPS = ("gapo", "simpo", "dpo"), 48
+SECONDS_EACH = {"gapo": 1900, "simpo": 1250, "dpo": 1500}
+BY = ["rate", "method"]
+HH, OTHERS = "hh:test", "llmbar:test"
+VALUES = ("accuracy", "likelihood_accuracy", "pairs")
+
+
+def grid(scale: Scale) -> list[Cell]:
+    """Wrong labels first, then the start model, then clean labels."""
+    runs = [
+        real_cell(method, "hh", rate=rate, seconds=SECONDS_EACH[method], changes={"train.max_steps": STEPS})
+        for rate in (0.2, 0.0)
+        for method in METHODS
+    ]
+    return [*runs[:3], started("hh"), *runs[3:]]
+
+
+def tables(rows: Rows) -> Tables:
+    named = [{**row, "method": "start"} if row.get("model") == "start" else row for row in rows]
+    accuracy = [row for row in named if row.get("what") == "accuracy"]
+    whole = where(accuracy, set=HH, subset="all")
+    outcome = summarised(
+        where(named, what="outcome"), BY, ("kl", "seconds", "clean_weight", "flipped_weight", "relative")
+    )
+    trained = [cell for cell in grid(SMOLLM2) if cell.trained]
+    return {
+        "accuracy": with_planned(summarised(whole, BY, VALUES), trained, BY),
+        "start": summarised(where(whole, method="start"), ["method"], VALUES),
+        "subsets": summarised(where(accuracy, set=HH), ["subset", *BY], VALUES),
+        "others": summarised(where(accuracy, set=OTHERS, subset="all"), BY, VALUES),
+        "tasks": summarised(where(named, what="task"), ["task", *BY], ("score", "items")),
+        "gapo_minus": minus(whole, "gapo", METHODS[1:], ("accuracy", "likelihood_accuracy"), ["rate"]),
+        "runs": outcome,
+        "measured": summarised([row for row in whole if row["method"] != "start"], BY, VALUES),
+    }
+
+
+def findings(found: Tables) -> list[str]:
+    noisy = where(found["accuracy"], rate=0.2)
+    start = first(found["start"], method="start")
+    against = first(found["gapo_minus"], rate=0.2, method="simpo")
+    before = number(start.get("likelihood_accuracy")) if start is not None else None
+    return [
+        ranking(noisy, "accuracy", "accuracy on HH's test pairs with 20 % flipped at random"),
+        compared("gapo", "simpo", kept_as(against, "accuracy"), "that accuracy"),
+        f"By likelihood a token the start model prefers the chosen answer of {percent(before)} of the pairs."
+        if before is not None
+        else "The start model was not measured yet.",
+    ]
+
+
+SUBSET, SET_PAIRS = Column("subset", "subset", WORDS), Column("pairs", "pairs", PLAIN)
+SCORE, ITEMS = Column("score", "right"), Column("items", "items", PLAIN)
+REAL_HUMAN = Study(
+    name="real/human",
+    title="Human preferences",
+    question="What do methods make of human preferences, clean and with 20 % of the labels flipped?",
+    grid=grid,
+    observe=trained_on_people,
+    tables=tables,
+    findings=findings,
+    seeds=1,
+    real_model=True,
+    long=True,
+    differs=f"{STEPS} steps of 16, from 2,000 pairs of Anthropic HH with at most 800 characters. Accuracy is that on "
+    "HH's test pairs of every length (but prompts of 512 tokens and more), in total and by subset; out of distribution "
+    "on llmbar's pairs of at most 1,000 characters; GSM8k (5 examples in the prompt, first 30 items) and ARC-C (first "
+    "100) by lm-eval. Learning rates are those chosen on polite pairs. A model of this size solves next to no GSM8k.",
+    exhibits=(
+        Dots("accuracy", "measured", "Accuracy on HH's test pairs", ACCURACY, NAME, RATE),
+        Pivot("accuracy", "Accuracy of the method's own reward", (RATE,), NAME, ACCURACY, absent=NOT_YET),
+        Sheet("subsets", "By subset", (SUBSET, RATE, NAME, SET_PAIRS, ACCURACY, LIKELIHOOD, SEEDS)),
+        Sheet("others", "Out of distribution: llmbar", (RATE, NAME, SET_PAIRS, ACCURACY, LIKELIHOOD, SEEDS)),
+        Sheet("tasks", "Benchmarks", (TASK, RATE, NAME, ITEMS, SCORE, SEEDS)),
+        Sheet("runs", "Runs", (RATE, NAME, DRIFT, *WEIGHT_COLUMNS[:3], Column("seconds", "training", SECONDS), SEEDS)),
+    ),
+)
