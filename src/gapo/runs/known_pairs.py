@@ -30,6 +30,7 @@ _MISTRAL = ("prompt_id", "prompt", "chosen", "rejected", "all_generated_response
 _BINARIZED = ("prompt", "prompt_id", "chosen", "rejected", "messages", "score_chosen", "score_rejected")
 # 5,535 pairs of it have 635, 314 and 304 characters on average
 _HH = Lengths(159, 78, 76)
+_SHORT, _JUDGED = Lengths(43, 16, 16), Lengths(64, 92, 92)  # in SmolLM2's tokens
 
 KNOWN_PAIRS = {
     "princeton-nlp/mistral-instruct-ultrafeedback:train": KnownPairs(59_720, _MISTRAL),  # Snorkel's three rounds
@@ -42,6 +43,12 @@ KNOWN_PAIRS = {
     "princeton-nlp/gemma2-ultrafeedback-armorm:test": KnownPairs(1_940, _PRINCETON),  # and 1.94k
     "Anthropic/hh-rlhf:train": KnownPairs(160_800, ("chosen", "rejected"), _HH),
     "Anthropic/hh-rlhf:test": KnownPairs(8_552, ("chosen", "rejected"), _HH),
+    "hh:train": KnownPairs(160_800, ("chosen", "rejected"), _HH),  # the same under our name
+    "hh:test": KnownPairs(8_552, ("chosen", "rejected"), _HH),
+    "polite:train": KnownPairs(729, ("prompt", "chosen", "rejected"), _SHORT),
+    "polite:test": KnownPairs(152, ("prompt", "chosen", "rejected"), _SHORT),
+    "judges:train": KnownPairs(3_926, ("prompt", "chosen", "rejected", "subset"), _JUDGED),
+    "judges:test": KnownPairs(966, ("prompt", "chosen", "rejected", "subset"), _JUDGED),
 }
 
 
