@@ -25,12 +25,15 @@ PARSED = {
     r"gapo train .*train\.save_steps=": "tests/integration/test_resuming.py and test_kills.py run it",
     r"gapo train runs/mine/gapo/recipe\.yaml --resume": "the same",
     r"gapo train mini .*objective\.name=\[": "several runs; `gapo train mini` makes two",
-    r"gapo (audit|watch|compare)\b.*(smollm2|http)": "needs SmolLM2 or a server",
+    r"gapo audit\b.*smollm2": "needs SmolLM2",
+    r"gapo watch": "serves until it is interrupted; tests/unit/report/test_live.py watches a run",
+    r"gapo train smollm2-": "fetches SmolLM2; tests/unit/runs/test_dry_run.py reads the recipes",
     r"gapo eval gsm8k": "lm-eval's data are on the Hub",
     r"gapo eval all MODEL .*--task": "lm-eval's data are on the Hub",
     r"gapo generate .*--bench (alpacaeval|arena-hard)": "the official questions are on the Hub",
     r"gapo judge": "needs a judge's server; tests/unit/evaluate/test_judge_command.py has one",
     r"gapo score annotations\.json": "needs AlpacaEval's own annotations",
+    r"gapo study real\b": "hours of training; tests/integration/test_real_studies.py makes one in small",
     r"gapo study (tuning|noise|all)\b": "hours of training; tests/integration/test_studies.py plans and makes one",
     r"gapo bench": "minutes; tests/integration/test_bench.py runs it",
     r"accelerate launch": "needs several GPUs",
@@ -43,7 +46,7 @@ RUN = {  # and what is put behind the line to keep it short
     r"gapo (flip|report|list|doctor|study list|score)\b.*": (),
     r"gapo eval (all|reward|drift)\b.*": ("--limit", "12"),
     r"gapo generate lab\b.*": ("--max-new-tokens", "4"),
-    r"gapo (audit|watch|compare)\b.*": (),
+    r"gapo (audit|compare)\b.*": (),
 }
 ELSEWHERE = ("export", "vllm")  # other programs' commands
 

@@ -49,6 +49,7 @@ def prepared(tmp_path_factory):
     for name in ("judged", "judged/my-model", "judged/dpo", "judged/gapo"):
         games = (game(str(i), float(i % 3 > 0), ours=9 + i % 4, theirs=12 - i % 5) for i in range(24))
         write_judging(judging(games, model=name), folder / name)
+    shutil.copytree(ROOT / "results" / "noise", folder / "results" / "noise")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("GAPO_CACHE", str(tmp_path_factory.mktemp("cache")))
