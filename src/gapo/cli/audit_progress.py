@@ -36,12 +36,12 @@ class Telling:
 
         self.left = pairs
         self.voice.say(f"{counted(pairs, 'pair')}, about {duration(seconds)}")
+        self._meter = self._open.enter_context(self.voice.meter("pairs", pairs))
 
     def done(self, done: int, total: int) -> None:
-        """So many pairs are scored, some of them perhaps before a kill."""
-        if self._meter is None:
-            self._meter = self._open.enter_context(self.voice.meter("pairs", total, total - self.left))
-        self._meter.reach(done)
+        """So many pairs are scored; those from before a kill do not count."""
+        if self._meter is not None:
+            self._meter.reach(done - (total - self.left))
 
 
 def lines_of(about: Mapping[str, Any]) -> Iterator[str]:

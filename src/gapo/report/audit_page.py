@@ -13,6 +13,8 @@ import pyarrow as pa
 from gapo.diagnostics.audit_summary import compositions_of, marks_of_truth
 from gapo.diagnostics.intervals import Numbers
 from gapo.diagnostics.tables import column
+from gapo.errors import InputError
+from gapo.pairs.formats import load_pairs
 from gapo.pairs.pair import PairSet
 from gapo.report import audit_figures as figures
 from gapo.report import audit_words as words
@@ -30,13 +32,22 @@ from gapo.storage import whole_file
 LABELS = {"flipped": ("clean", "flipped"), "disagree": ("agreed on", "disputed")}
 
 
-def write_audit_page(folder: Path, pairs: PairSet | None = None) -> Path:
-    """Write `report.html` into the folder of a finished audit; texts are shown where the pairs are given."""
+def write_audit_page(folder: Path, pairs: PairSet | None = None, out: Path | None = None) -> Path:
+    """Write `report.html` into the folder of a finished audit, or `out`; texts are read again where they can be."""
     found, about = read_audit(folder)
-    page = audit_page(found, about, pairs, name=folder.name)
-    with whole_file(folder / NAME) as part:
+    page = audit_page(found, about, pairs if pairs is not None else _read_again(about), name=folder.name)
+    path = out or folder / NAME
+    with whole_file(path) as part:
         part.write_text(page, encoding="utf-8")
-    return folder / NAME
+    return path
+
+
+def _read_again(about: Mapping[str, Any]) -> PairSet | None:
+    """The audited pairs, if they still are where they were."""
+    try:
+        return load_pairs(about["data"], split=about.get("split"), limit=about.get("limit"))
+    except InputError:
+        return None
 
 
 def audit_page(found: pa.Table, about: Mapping[str, Any], pairs: PairSet | None = None, name: str = "audit") -> str:

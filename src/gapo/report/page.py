@@ -54,7 +54,9 @@ def _write_other(folder: Path, out: Path | None) -> Path:
         from gapo.report.study_html import write_study_html  # the studies are many modules
 
         return write_study_html(folder, out)
-    raise InputError(f"{folder} holds an audit; gapo audit writes its page")
+    from gapo.report.audit_page import write_audit_page
+
+    return write_audit_page(folder, out=out)
 
 
 def _target(out: Path | str | None) -> Path | None:

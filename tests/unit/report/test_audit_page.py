@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from gapo import audit_pairs
 from gapo.diagnostics.audit_summary import summary
 from gapo.diagnostics.auditing import COLUMNS, AuditSettings
 from gapo.errors import InputError
 from gapo.pairs.pair import PairSet, PreferencePair
+from gapo.report import write_report
 from gapo.report.audit_page import audit_page, write_audit_page
 from gapo.report.audit_view import audit_view
 from gapo.report.audit_words import cautions, key_numbers, length_sentence, result_sentence
@@ -162,3 +165,19 @@ def test_words_follow_the_numbers():
     assert "hardly follows" in length_sentence(0.1)
     about["plan"]["settings"]["compositions"] = 1
     assert "one composition" in cautions(about)[0]
+
+
+def test_gapo_report_writes_the_page_of_an_audit_again(tmp_path):
+    """With the texts while the pairs can be read, and without them when they are gone."""
+    pairs = tmp_path / "pairs.jsonl"
+    rows = [{"prompt": f"say {word}", "chosen": f"{word} again", "rejected": "no"} for word in "abcdefgh"]
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    audit_pairs(str(pairs), "lab", batch_pairs=4, compositions=2, out=tmp_path / "audit")
+    first = write_report(tmp_path / "audit")
+    assert first == tmp_path / "audit" / "report.html"
+    pairs.unlink()
+    second = write_report(tmp_path / "audit", tmp_path / "other.html")
+    assert second == tmp_path / "other.html"
+    with_texts, without = (page.read_text(encoding="utf-8") for page in (first, second))
+    assert len(with_texts) > len(without)
+    assert "gapo audit" in without
