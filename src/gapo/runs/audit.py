@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from os import PathLike
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,8 @@ def audit_pairs(
         raise InputError("a model in memory needs its tokenizer: audit_pairs(pairs, model, tokenizer)")
     else:
         name = type(model).__name__
-    asked = Asked(found.name, name, None, template, max_length, limit, settings=settings)
+    data = str(pairs) if isinstance(pairs, str | PathLike) else found.name  # where they can be read again
+    asked = Asked(data, name, None, template, max_length, limit, settings=settings)
     folder = None if out is None else AuditFolder(Path(out))
     return audited(found, model, tokenizer, asked, folder)
 
