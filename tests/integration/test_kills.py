@@ -67,6 +67,10 @@ def test_killed_at_random_calls_and_random_times_it_ends_with_the_same_bits(plac
     assert_same(place)
 
 
+BEGINNING = {
+    "while the texts are written": Point(1, "pyarrow/parquet/core.py", "write_table"),
+    "while the start is written": Point(2, "pyarrow/parquet/core.py", "write_table"),
+}
 CHECKPOINT = {  # from its first file to the deletion of an older one
     "before the model": Point(1, "transformers/trainer.py", "save_model"),
     "after the model": Point(1, "transformers/trainer.py", "_save_optimizer_and_scheduler"),
@@ -81,7 +85,7 @@ CHECKPOINT = {  # from its first file to the deletion of an older one
 }
 STEP = {
     "inside the displaced forward": Point(2, "model/policy.py", "pair_logps", inside=("__call__", "moved")),
-    "while the record is written": Point(2, "pyarrow/parquet/core.py", "write_table"),
+    "while the record is written": Point(2, "pyarrow/parquet/core.py", "write_table", inside=("write_pairs", "start")),
     "while a line is written": Point(5, "training/record.py", "_plain"),
     "in the optimiser": Point(2, "torch/optim/adam.py", "adam"),
 }
@@ -92,9 +96,10 @@ GOING_ON = {
 }
 END = {
     "before the last but one goes": Point(1, "training/checkpoints.py", "remove"),
-    "while the model is written": Point(1, "transformers/trainer.py", "_save", inside=("execute", "evals")),
+    "while the model is written": Point(1, "transformers/trainer.py", "_save", inside=("_carried_out", "evals")),
+    "before the held-out pairs": Point(1, "gapo/storage.py", "whole_file", inside=("_carried_out", "evals")),
     "before the card": Point(1, "training/card.py", "model_card"),
-    "before the result": Point(1, "gapo/storage.py", "whole_file", inside=("execute", "evals")),
+    "before the result": Point(2, "gapo/storage.py", "whole_file", inside=("_carried_out", "evals")),
     "while the report is written": Point(1, "report/page.py", "write_report"),
 }
 
@@ -102,7 +107,7 @@ END = {
 @pytest.mark.parametrize("engine", ["two_pass", "bank"])
 def test_killed_at_every_place_that_matters_it_ends_with_the_same_bits(tmp_path, engine):
     place = truth(tmp_path / "place", "objective.name=gapo", f"anchor.engine={engine}", "train.save_total_limit=1")
-    points = STEP | CHECKPOINT | GOING_ON | END if engine == "two_pass" else STEP
+    points = BEGINNING | STEP | CHECKPOINT | GOING_ON | END if engine == "two_pass" else STEP
     steps = [0]
     for name, point in points.items():
         assert place.run("--resume", point=point) == -9, f"{name}: {place.words}"
