@@ -11,7 +11,7 @@ from gapo.cli.main import app
 from gapo.errors import InputError
 from gapo.pairs.formats import load_pairs
 from gapo.report.publish import Results
-from gapo.report.study_files import PAGE, ROWS, disagreements
+from gapo.report.study_files import CARD, PAGE, ROWS, disagreements
 from gapo.studies import catalogue, real_looks
 from gapo.studies.catalogue import BY_NAME, REAL_STUDIES
 from gapo.studies.planned import NOT_YET
@@ -82,7 +82,10 @@ def test_noise_is_seen_in_accuracy_drift_and_weights_and_no_words_of_others_are_
     assert f"Not run yet: {len(study.grid(SMOLLM2)) - 2} of {len(study.grid(SMOLLM2))} runs" in page
     assert disagreements(study, results.folder / study.name) == []
     assert not list(results.store.root.rglob("*.safetensors"))
-    assert list(results.store.root.rglob("model/README.md"))
+    card = (results.folder / "real" / "noise" / CARD).read_text()
+    assert "trained with gapo" in card
+    assert str(tmp_path) not in card
+    assert CARD in (results.folder / "real" / PAGE).read_text()
 
 
 def test_a_published_run_counts_as_done_on_another_machine(tmp_path, recipe):

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapo.report.study_files import ROWS, folder_of, write_group, write_index, write_study
+from gapo.report.study_files import CARD, ROWS, folder_of, write_group, write_index, write_study
 from gapo.report.study_html import write_study_html
+from gapo.storage import whole_file
 from gapo.studies.about import about_study
 from gapo.studies.catalogue import tuning_for
 from gapo.studies.conduct import gathered
-from gapo.studies.rows import Rows, read_rows
+from gapo.studies.rows import Rows, first, read_rows
 from gapo.studies.scale import Scale
 from gapo.studies.store import Store
 from gapo.studies.study import Study
@@ -46,10 +47,19 @@ class Results:
             return None
         page = write_study(study, rows, about_study(study, setting, rows), self._place(study))
         write_study_html(self._place(study))
+        self._keep_card(study, rows)
         if study.long:
             write_group(self.folder)
         write_index(self.folder)
         return page
+
+    def _keep_card(self, study: Study, rows: Rows) -> None:
+        """The card of one trained model, where the run is at hand; its weights may be gone."""
+        found = first(rows, method=study.card) if study.card is not None else None
+        card = self.store.run(found["run"]).model / "README.md" if found is not None else None
+        if card is not None and card.is_file():
+            with whole_file(self._place(study) / CARD) as part:
+                part.write_text(card.read_text(encoding="utf-8"), encoding="utf-8")
 
     def _place(self, study: Study) -> Path:
         return folder_of(study, self.folder, self.scale.name)

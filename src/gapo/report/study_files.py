@@ -19,7 +19,7 @@ from gapo.studies.study import Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAGE, ROWS, ABOUT = "README.md", "rows.jsonl", "about.json"
+PAGE, ROWS, ABOUT, CARD = "README.md", "rows.jsonl", "about.json", "model-card.md"
 DOTS_PER_INCH = 144
 GROUP = (
     "SmolLM2-135M-Instruct, trained on two cores by `gapo study real`, run after run: each page says how many of its "
@@ -115,9 +115,12 @@ def write_group(results: Path) -> Path:
             continue
         rows, about = read_study(folder)
         runs, planned = len({row["run"] for row in rows}), about["planned"]
+        place = study.name.removeprefix(f"{REAL}/")
+        card = f" Of one model: [its card]({place}/{CARD})." if (folder / CARD).is_file() else ""
+        seeds = listed([str(seed) for seed in about["seeds"]])
         parts.append(
-            f"## [{study.title}]({study.name.removeprefix(REAL + '/')}/README.md)\n\n{study.question} "
-            f"{' '.join(about['found'])}\n\n{runs} of {planned} runs, seeds {listed([str(s) for s in about['seeds']])}."
+            f"## [{study.title}]({place}/{PAGE})\n\n{study.question} {' '.join(about['found'])}\n\n"
+            f"{runs} of {planned} runs, seeds {seeds}.{card}"
         )
     _write(results / REAL / PAGE, "\n\n".join(parts) + "\n")
     return results / REAL / PAGE

@@ -62,6 +62,7 @@ REAL_NOISE = Study(
     seeds=3,
     real_model=True,
     long=True,
+    card="gapo",
     differs="The paper trains Pythia-2.8B on 160,000 pairs of Anthropic HH; this is SmolLM2-135M-Instruct, all weights "
     "in fp32, 12 steps of 16 short pairs. Accuracy is that of each method's own reward, on 151 clean polite or 80 "
     "clean courtesy test pairs. Weights are those of the training steps themselves, tiers by weight over the run; an "

@@ -63,6 +63,7 @@ class Study:
     seeds: int | None = None  # else the scale's
     first_seed: int = 0
     real_model: bool = False  # a language model of its own, at every scale
+    card: str | None = None  # a method whose first model's card goes beside the page
     long: bool = False  # hours: rows of its page stand for their runs, weights are not kept, the page grows run by run
 
     def seed_list(self, scale: Scale, asked: int | None) -> list[int]:
