@@ -134,7 +134,7 @@ def _view(names: Sequence[str], base: Outcomes, others: Sequence[Outcomes], runs
         ids=[str(name) for name in common],
         columns=columns,
         texts=[PairText(*row[:3]) if row else None for row in rows] if kept else (),
-        colours=["agree", *(["subset"] if any(found[0].subsets) else [])],
+        colours=["same", *(["subset"] if any(found[0].subsets) else [])],
         across="gain_0",
         up="gain_1",
         notes=notes,
@@ -143,7 +143,7 @@ def _view(names: Sequence[str], base: Outcomes, others: Sequence[Outcomes], runs
 
 def _agreement(rights: Sequence[Numbers]) -> PairColumn:
     same: list[Value] = [len(set(marks)) == 1 for marks in zip(*rights, strict=True)]
-    return PairColumn("agree", "runs agree", "truth", same, "whether all runs are right, or all wrong")
+    return PairColumn("same", "runs agree", "truth", same, "whether all runs are right, or all wrong")
 
 
 def same_weights(runs: Sequence[Run], names: Sequence[str]) -> tuple[Section, ...]:
