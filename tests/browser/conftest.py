@@ -20,7 +20,7 @@ def chromium() -> str | None:
     return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: while playwright runs, nobody else in this process can use asyncio.run
 def browser() -> Iterator:
     path = chromium()
     if path is None:

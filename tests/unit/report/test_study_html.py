@@ -64,7 +64,7 @@ def test_a_study_that_cannot_be_read_is_one_sentence(noise, content):
 
 def test_an_audit_folder_is_known_for_what_it_is(tmp_path):
     (tmp_path / "audit.json").write_text("{}")
-    with pytest.raises(InputError, match="holds an audit"):
+    with pytest.raises(InputError, match="holds no audit; give the folder of one"):
         write_report(tmp_path)
 
 
