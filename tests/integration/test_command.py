@@ -8,25 +8,11 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-import torch
 import yaml
 from typer.testing import CliRunner
 
-import tiny
 from gapo.cli.main import app, main
 from gapo.training.record import PAIR_SCHEMA
-from runs_of_tests import text_rows
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A place with a model folder and a data file, as a user has them."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GAPO_CACHE", str(tmp_path / "cache"))
-    tiny.llama(dtype=torch.float32).save_pretrained(tmp_path / "model")
-    tiny.tiny_tokenizer().save_pretrained(tmp_path / "model")
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in text_rows(40)))
-    return tmp_path
 
 
 def gapo(*arguments):

@@ -9,28 +9,15 @@ import termios
 from pathlib import Path
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
-import tiny
 from gapo.cli.main import app, main
 from gapo.cli.terminal import PAUSE, Meter, Voice
-from runs_of_tests import text_rows
 
 SRC = Path(__file__).parents[2] / "src"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 CONTROL = re.compile(r"[^\n\x20-\x7e\x80-\U0010ffff]")  # what a plain log must not hold
 NUMBERS = r"loss \d+\.\d{3}  margin [+-]\d\.\d{3}  acc \d+%  gap -?\d\.\d{3}  weight \d\.\d\d"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GAPO_CACHE", str(tmp_path / "cache"))
-    tiny.llama(dtype=torch.float32).save_pretrained(tmp_path / "model")
-    tiny.tiny_tokenizer().save_pretrained(tmp_path / "model")
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in text_rows(40)))
-    return tmp_path
 
 
 TRAIN = ["train", "mini", "model.name=model", "data.train=pairs.jsonl", "objective.name=gapo", "train.max_steps=20"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,11 +100,14 @@ def audit(
     _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, voice, open_page)
 
 
+@dataclass(frozen=True)
 class _Keep:
     """What is to be kept, and where."""
 
-    def __init__(self, keep: str, fraction: float, by: str, out: Path) -> None:
-        self.keep, self.fraction, self.by, self.out = keep, fraction, by, out
+    keep: str
+    fraction: float
+    by: str
+    out: Path
 
 
 def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_page: bool) -> None:
@@ -111,6 +115,7 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_
     from gapo.model.ranks import join, leave
     from gapo.pairs.formats import load_pairs
     from gapo.report.audit_page import write_audit_page
+    from gapo.runs.audit import finished
 
     ranks = join()
     pairs = load_pairs(asked.data, split=asked.split, limit=asked.limit)
@@ -129,28 +134,6 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_
         if open_page:
             in_browser(page, voice)
     leave()
-
-
-def finished(asked: Asked, folder: Path, pairs: PairSet) -> Audit | None:
-    """The audit that stands in the folder, if it was asked for in the same words; the model is not loaded for it."""
-    from dataclasses import asdict
-
-    from gapo.runs.audit import Audit
-    from gapo.runs.audit_folder import AuditFolder, read_audit
-
-    about = AuditFolder(folder).result
-    if about is None:
-        return None
-    words = {name: value for name, value in asdict(asked).items() if name != "settings"}
-    settings = {name: value for name, value in asdict(asked.settings).items() if value is not None}
-    settings["batch_pairs"] = min(settings["batch_pairs"], int(about["counts"]["scored"]))
-    before = about["plan"]["settings"]
-    same = all(about.get(name) == value for name, value in words.items())
-    if not same or any(before.get(name) != value for name, value in settings.items()):
-        return None
-    table, about = read_audit(folder)
-    known = set(pairs.ids)
-    return Audit(table, about, folder) if all(name in known for name in table["pair_id"].to_pylist()) else None
 
 
 def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Telling, ranks: Ranks) -> Audit:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +16,10 @@ from typing import IO, Any, cast
 
 from gapo.errors import InputError
 from gapo.pairs.files import kind_of
-from gapo.pairs.readers import LONGEST_CELL, _json_rows, _open_binary, _open_text, is_gz
+from gapo.pairs.readers import LONGEST_CELL, is_gz, json_rows, open_binary, open_text
 from gapo.pairs.sources import PairSource, file_of, open_source
 from gapo.pairs.table import Row
+from gapo.pairs.writers import write_csv_rows
 from gapo.storage import whole_file
 
 BATCH = 1024  # rows of a Parquet file at once
@@ -63,7 +63,7 @@ def _opened(path: Path, packed: bool) -> Iterator[IO[bytes]]:
 
 
 def _copy_jsonl(path: Path, wanted: frozenset[int], out: IO[bytes]) -> None:
-    with _open_binary(path) as lines:
+    with open_binary(path) as lines:
         for number, line in enumerate(lines, start=1):
             if number in wanted:
                 out.write(line if line.endswith(b"\n") else line + b"\n")
@@ -86,7 +86,7 @@ def _csv_records(path: Path) -> Iterator[tuple[int, str, list[str]]]:
             yield line
 
     try:
-        with _open_text(path) as lines:
+        with open_text(path) as lines:
             reader = csv.reader(watched(lines), strict=True)
             start = 1
             while True:
@@ -140,7 +140,7 @@ def _all_rows(source: PairSource, split: str | None, path: Path | None) -> Itera
 
         yield from enumerate(pq.read_table(path).to_pylist(), start=1)
     elif path is not None and kind == "json":
-        yield from _numbered(_json_rows(path, split))
+        yield from _numbered(json_rows(path, split))
     elif path is None and hasattr(source, "column_names"):
         yield from enumerate(cast(Iterable[object], source), start=1)
     else:
@@ -165,11 +165,7 @@ def _write_json(rows: Sequence[dict[str, Any]], out: IO[bytes]) -> None:
 def _write_csv(rows: Sequence[dict[str, Any]], out: IO[bytes]) -> None:
     if any(isinstance(value, list | dict) for row in rows for value in row.values()):
         raise InputError("a conversation does not fit into a CSV cell; save as .jsonl or .parquet")
-    text = io.TextIOWrapper(out, encoding="utf-8", newline="")
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
-    writer.writeheader()
-    writer.writerows(rows)
-    text.detach()
+    write_csv_rows(rows, list(dict.fromkeys(name for row in rows for name in row)), out)
 
 
 def _write_parquet(rows: Sequence[dict[str, Any]], out: IO[bytes]) -> None:

@@ -35,13 +35,13 @@ def read_jsonl(path: Path, split: str | None = None) -> Table:
 
 def read_json(path: Path, split: str | None = None) -> Table:
     """A list of rows, or an object with such a list under "data", "train" or the name of the split."""
-    return Table(path.name, _json_rows(path, split))
+    return Table(path.name, json_rows(path, split))
 
 
 def read_csv(path: Path, split: str | None = None) -> Table:
     _need_lone_split(path, split)
     try:
-        with _readable(path), _open_text(path) as lines:
+        with _readable(path), open_text(path) as lines:
             header = next(csv.reader(lines), None)
     except csv.Error as error:
         raise InputError(f"{path} is not CSV ({error}); the first line must name the columns") from None
@@ -99,18 +99,18 @@ def _parquet(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is not a whole parquet file ({one_line(error)}); write or copy it again") from None
 
 
-def _open_binary(path: Path) -> IO[bytes]:
+def open_binary(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(path, "rb")) if is_gz(path) else path.open("rb")
 
 
-def _open_text(path: Path) -> IO[str]:
+def open_text(path: Path) -> IO[str]:
     opener = gzip.open if is_gz(path) else open
     return cast(IO[str], opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""))
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     """Line by line in bytes, so that one broken line costs one row."""
-    with _readable(path), _open_binary(path) as lines:
+    with _readable(path), open_binary(path) as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 yield _json_line(line, f"{path.name}:{number}")
@@ -127,9 +127,9 @@ def _json_line(line: bytes, where: str) -> Row:
         return BadRow(where, NOT_JSON, str(error))
 
 
-def _json_rows(path: Path, split: str | None) -> Iterator[Row]:
+def json_rows(path: Path, split: str | None) -> Iterator[Row]:
     """The only kind of file that is read whole: JSON has no rows before its last bracket."""
-    with _readable(path), _open_binary(path) as file:
+    with _readable(path), open_binary(path) as file:
         text = file.read().decode("utf-8-sig", errors="surrogateescape")  # a broken byte then costs its own row only
     if not text.strip():
         return
@@ -159,7 +159,7 @@ def _csv_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     """Rows are named by the line they start on; the header is line 1."""
     usual = csv.field_size_limit(LONGEST_CELL)
     try:
-        with _readable(path), _open_text(path) as lines:
+        with _readable(path), open_text(path) as lines:
             reader = csv.reader(lines, strict=True)  # strict: an open quote must not swallow the rest in silence
             next(reader)
             while True:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import IO
+from typing import IO, Any
 
 from gapo.errors import InputError
 from gapo.pairs.pair import PairSet
@@ -28,10 +28,14 @@ def write_json(pairs: PairSet, out: IO[bytes]) -> None:
 def write_csv(pairs: PairSet, out: IO[bytes]) -> None:
     if any(not isinstance(pair.prompt, str) for pair in pairs):
         raise InputError("a conversation does not fit into a CSV cell; save as .jsonl or .parquet")
+    write_csv_rows(pairs.rows(), _columns(pairs), out)
+
+
+def write_csv_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], out: IO[bytes]) -> None:
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
-    writer = csv.DictWriter(text, _columns(pairs))
+    writer = csv.DictWriter(text, columns)
     writer.writeheader()
-    writer.writerows(pairs.rows())
+    writer.writerows(rows)
     text.detach()  # flushes, and leaves `out` open for its owner
 
 

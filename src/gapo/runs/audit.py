@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -113,6 +113,23 @@ def audit_pairs(
     asked = Asked(data, name, None, template, max_length, limit, settings=settings)
     folder = None if out is None else AuditFolder(Path(out))
     return audited(found, model, tokenizer, asked, folder)
+
+
+def finished(asked: Asked, folder: Path, pairs: PairSet) -> Audit | None:
+    """The audit that stands in the folder, if it was asked for in the same words; the model is not loaded for it."""
+    about = AuditFolder(folder).result
+    if about is None:
+        return None
+    words = {name: value for name, value in asdict(asked).items() if name != "settings"}
+    settings = {name: value for name, value in asdict(asked.settings).items() if value is not None}
+    settings["batch_pairs"] = min(settings["batch_pairs"], int(about["counts"]["scored"]))
+    before = about["plan"]["settings"]
+    same = all(about.get(name) == value for name, value in words.items())
+    if not same or any(before.get(name) != value for name, value in settings.items()):
+        return None
+    table, about = read_audit(folder)
+    known = set(pairs.ids)
+    return Audit(table, about, folder) if all(name in known for name in table["pair_id"].to_pylist()) else None
 
 
 def audited(
