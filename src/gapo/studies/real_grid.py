@@ -1,4 +1,4 @@
-"""Cells of the studies of a real language model: a recipe of SmolLM2 each, alone on the machine."""
+"""Cells of the studies of a real language model: a recipe of SmolLM2 each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ FLIPS = {"random": "at random", "length": "by length"}
 def real_cell(
     method: str, data: str, kind: str = "random", rate: float = 0.0, seconds: float | None = None, **more: Any
 ) -> Cell:
-    """SmolLM2 on a set of pairs, with a share of the labels flipped. `more`: other fields of the cell.
-
-    A process of its own each: gradients of 16 pairs fill gigabytes, and nothing is left of them for the next.
-    """
+    """SmolLM2 on a set of pairs, with a share of the labels flipped. `more`: other fields of the cell."""
     changes = {"noise.kind": kind, "noise.rate": rate, **more.pop("changes", {})}
     labels = {"data": data, "flips": FLIPS[kind] if rate else "none", "rate": rate, **more.pop("labels", {})}
-    return Cell(method, changes, labels, timed=True, recipe=f"smollm2-{data}", seconds=seconds, **more)
+    return Cell(method, changes, labels, recipe=f"smollm2-{data}", seconds=seconds, **more)
 
 
 def started(data: str, rate: float = 0.0) -> Cell:

@@ -27,7 +27,7 @@ def grid(scale: Scale) -> list[Cell]:
     """Ours and TRL's of one method next to each other. TRL trains where we look, so that it is timed alone too."""
     changes = {"train.max_steps": STEPS, "train.logging_steps": 1}
     return [
-        real_cell(method, "hh", seconds=600, changes=changes, labels={"by": by}, **how)
+        real_cell(method, "hh", seconds=600, changes=changes, labels={"by": by}, timed=True, **how)
         for method in ("simpo", "dpo")
         for by, how in HOW.items()
     ]

@@ -29,7 +29,6 @@ def grid(scale: Scale) -> list[Cell]:
             method,
             {**HELD_OUT, "noise.rate": 0.2, "train.learning_rate": rate},
             {"learning_rate": rate, "knobs": "{}"},
-            timed=True,
             recipe="smollm2-polite",
             seconds=SECONDS,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from gapo.runs.recipe import Recipe
 from gapo.studies.grid import Cell, Tuned, address_of, recipe_of
@@ -148,18 +149,14 @@ def parts_left(task: Task, scale: Scale, store: Store) -> dict[str, float]:
 
 
 def waves(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Tasks in groups: each group needs only what the groups before it made. Timed ones stand alone in theirs."""
+    """Tasks in groups, in their order: each group needs only what those before it made, and is timed or is not."""
     left, found = list(tasks), []
     while left:
         waiting = {task.address for task in left}
         ready = [task for task in left if task.after not in waiting]
-        found += [group for group in (_of(ready, timed=False), _of(ready, timed=True)) if group]
+        found += [list(group) for _, group in groupby(ready, key=lambda task: task.timed)]
         left = [task for task in left if task.after in waiting]
     return found
-
-
-def _of(tasks: Iterable[Task], *, timed: bool) -> list[Task]:
-    return [task for task in tasks if task.timed == timed]
 
 
 def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[Rows, list[str]]:

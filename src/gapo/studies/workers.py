@@ -24,10 +24,13 @@ def cores() -> int:
 
 
 def done_in_turn(tasks: Sequence[Task], root: Path, side_by_side: int) -> Iterator[tuple[Task, dict[str, float]]]:
-    """Carry out the tasks; each with its seconds by kind as it ends. Timed ones each get a fresh process, alone."""
-    timed = bool(tasks) and tasks[0].timed
+    """Carry out the tasks; each with its seconds by kind as it ends. Timed ones go alone.
+
+    Timed ones and large models get a fresh process each: nothing of the gigabytes of one is left for the next.
+    """
+    timed, large = (any(marks) for marks in ([task.timed for task in tasks], [task.lean for task in tasks]))
     processes = 1 if timed else max(1, min(side_by_side, len(tasks)))
-    with pool(processes, threads=max(1, cores() // processes), once=timed) as workers:
+    with pool(processes, threads=max(1, cores() // processes), once=timed or large) as workers:
         yield from _collected(workers, tasks, root, processes)
 
 

@@ -88,12 +88,10 @@ def test_a_run_waits_for_the_one_it_comes_after(setting):
     assert all(task.after in task.recipe["data"]["train"] for task in groups[1])
 
 
-def test_timed_tasks_stand_alone(setting):
-    one, two = tasks_of([TINY], setting)[:2]
-    assert [[task.timed for task in group] for group in waves([replace(two, timed=True, after=None), one])] == [
-        [False],
-        [True],
-    ]
+def test_timed_tasks_stand_alone_and_in_their_place(setting):
+    one, two = (replace(task, after=None) for task in tasks_of([TINY], setting)[:2])
+    timed = replace(two, timed=True)
+    assert waves([one, timed, timed, one, two]) == [[one], [timed, timed], [one, two]]
 
 
 def test_missing_runs_are_named_with_the_way_out(setting):
