@@ -52,8 +52,10 @@ types: $(VENV)/.tools  ## mypy, strict for objectives, anchor and perturb
 docs: $(VENV)/.tools  ## the site, into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # without the theme's notice about its successor
 
-figures: $(VENV)/.installed  ## docs/images and the computed table of docs/method.md
+figures: $(VENV)/.installed  ## docs/images and the computed tables of docs and README
 	$(BIN)/python -m gapo.report.method_figures docs
+	$(BIN)/python -m gapo.runs.scaling docs/distributed.md
+	$(BIN)/python -m gapo.report.front_page README.md
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

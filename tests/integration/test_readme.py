@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 from gapo.objectives import objectives
+from gapo.report.front_page import blocks
+from gapo.runs.computed import filled
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -20,6 +22,11 @@ def test_the_table_has_every_objective_with_its_knobs():
     for name, objective in objectives().items():
         assert rows[name] == ", ".join(f"{knob} {value}" for knob, value in objective.knobs.items()), name
     assert set(rows) == set(objectives())
+
+
+def test_results_of_a_real_model_are_those_of_its_pages():
+    assert "<!-- computed: real -->" in README
+    assert filled(README, blocks(ROOT / "README.md")) == README, "run: python -m gapo.report.front_page README.md"
 
 
 def test_the_file_map_is_the_tree():

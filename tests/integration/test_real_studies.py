@@ -185,6 +185,24 @@ def test_the_queue_tunes_first_and_trains_with_what_was_chosen(tmp_path, recipe,
     )
 
 
+def test_adapters_are_tuned_apart_from_all_weights(tmp_path, recipe):
+    tuning, results = small(BY_NAME["real/tuning"], recipe, ("gapo",)), results_in(tmp_path)
+    setting = results.setting([tuning])
+    whole, adapters = (
+        next(task for task in tasks_of([tuning], setting) if bool(task.recipe["model"]["lora"]) is flag)
+        for flag in (False, True)
+    )
+    for task in (whole, adapters):
+        carry_out(task, setting.store.root)
+    results.write(tuning, setting)
+    tables = tuning.tables(read_rows(results.folder / tuning.name / ROWS))
+    assert {row["weights"] for row in tables["chosen"]} == {"all"}
+    assert [row["learning_rate"] for row in tables["adapters"]] == [adapters.recipe["train"]["learning_rate"]]
+    assert (
+        results.setting([BY_NAME["real/noise"]]).tuned["gapo"].learning_rate == whole.recipe["train"]["learning_rate"]
+    )
+
+
 def test_a_set_that_is_not_there_is_named_with_the_way_out(monkeypatch, tmp_path):
     monkeypatch.delenv("GAPO_DATA", raising=False)
     with pytest.raises(InputError, match="GAPO_DATA"):

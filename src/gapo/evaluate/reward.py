@@ -39,12 +39,15 @@ def reward_report(
     precision: Precision = nullcontext,
     shared: bool = False,
     ranks: Ranks = ALONE,
+    policy: PairLogps | None = None,
 ) -> tuple[dict[str, Any], dict[str, Numbers]]:
     """Accuracy of the objective's own reward with a 95 % interval, and of the plain length-normalised likelihood.
 
-    And, for every pair, what they come from: gain of the reward, margin, tokens.
+    And, for every pair, what they come from: gain of the reward, margin, tokens. `policy`: where its log-probs are
+    known.
     """
-    policy = logps_of(model, pairs.encoded, pad_id, progress, precision, shared, ranks)
+    if policy is None:
+        policy = logps_of(model, pairs.encoded, pad_id, progress, precision, shared, ranks)
     report: dict[str, Any] = preference_metrics(objective, policy, reference)
     report["accuracy_interval"] = list(wilson_interval(report["accuracy"], len(pairs)))
     report["likelihood_accuracy"] = accuracy(policy.margin)

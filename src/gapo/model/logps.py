@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 PerPair = Float[Tensor, " pairs"]
@@ -54,8 +54,16 @@ class PairLogps:
             self.rejected_tokens.to(device),
         )
 
-    def swapped(self) -> PairLogps:
-        return PairLogps(self.rejected, self.chosen, self.rejected_tokens, self.chosen_tokens)
+    def swapped(self, turned: Bool[Tensor, " pairs"] | None = None) -> PairLogps:
+        """Chosen and rejected in each other's place, in all pairs or in those named."""
+        if turned is None:
+            return PairLogps(self.rejected, self.chosen, self.rejected_tokens, self.chosen_tokens)
+        return PairLogps(
+            torch.where(turned, self.rejected, self.chosen),
+            torch.where(turned, self.chosen, self.rejected),
+            torch.where(turned, self.rejected_tokens, self.chosen_tokens),
+            torch.where(turned, self.chosen_tokens, self.rejected_tokens),
+        )
 
     def lowered(self, gap: PerPair) -> PairLogps:
         """The same log-probs with every margin lower by its gap, half on either side."""

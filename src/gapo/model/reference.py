@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,11 +109,13 @@ def reference_logps(
 ) -> PairLogps:
     """Log-probs under this model, computed once: the same weights, ids and precision are read from the cache.
 
-    `shared` says how they are computed, not what they are, so it is no part of the cache's key.
+    `shared` says how they are computed, not what they are, so it is no part of the cache's key. Nor is a label: what is
+    kept has the responses of every pair in an order of their own, so that flips of other seeds and rates find it.
     """
     with start_model(model):
         if not cache:
             return logps_of(model, pairs, pad_id, progress, precision, shared, ranks)
+        pairs, turned = in_order(pairs)
         path = cache_folder("reference", f"{_key(model, pairs, precision_name)}.safetensors")
         found = ranks.first_decides(lambda: _read(path, len(pairs)))
         if found is None:
@@ -122,7 +125,22 @@ def reference_logps(
                     _write(path, found)
             except OSError as error:  # a cache is a help, not a need
                 logger.warning("reference log-probs were not kept (%s)", error)
-        return found
+        return found.swapped(turned)
+
+
+def in_order(pairs: Sequence[EncodedPair]) -> tuple[Sequence[EncodedPair], Tensor]:
+    """The pairs with the lesser response in front, whatever its label, and which of them that turned.
+
+    Tokens on disk stay as they are: their address is their key.
+    """
+    if isinstance(pairs, StoredTokens):
+        return pairs, torch.zeros(len(pairs), dtype=torch.bool)
+    turned = [pair.rejected < pair.chosen for pair in pairs]
+    ordered = [
+        replace(pair, chosen=pair.rejected, rejected=pair.chosen) if turn else pair
+        for pair, turn in zip(pairs, turned, strict=True)
+    ]
+    return ordered, torch.tensor(turned, dtype=torch.bool)
 
 
 def _key(model: nn.Module, pairs: Sequence[EncodedPair], precision: str) -> str:

@@ -27,6 +27,7 @@ from gapo.pairs.encode import Encoder, encode_pairs
 from gapo.pairs.noise import flip
 from gapo.report.figures import SERIES, dress
 from gapo.report.svg import INK, svg_file
+from gapo.runs.computed import fill
 from gapo.storage import whole_file
 
 PAIRS, RATE, SEED, MAX_LENGTH = 32, 0.2, 0, 512
@@ -218,11 +219,7 @@ def write(docs: Path) -> None:
     for name, (draw, label) in FIGURES.items():
         with whole_file(docs / "images" / f"{name}.svg") as part:
             part.write_text(svg_file(draw(found), key=name, label=label) + "\n", encoding="utf-8")
-    page = docs / "method.md"
-    before, rest = page.read_text(encoding="utf-8").split("<!-- computed: method -->\n")
-    with whole_file(page) as part:
-        after = rest[rest.index("<!-- end -->") :]
-        part.write_text(f"{before}<!-- computed: method -->\n{numbers(found)}\n{after}", encoding="utf-8")
+    fill(docs / "method.md", {"method": lambda: numbers(found)})
 
 
 def _signed(words: str) -> str:

@@ -17,6 +17,7 @@ from transformers import set_seed
 from gapo.errors import InputError
 from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
+from gapo.model.logps import PairLogps
 from gapo.model.merge import save_merged
 from gapo.pairs.pair import PreferencePair, Prompt
 from gapo.runs.alive import at_work
@@ -139,22 +140,27 @@ def _trainer(recipe: Recipe, say: Say) -> PreferenceTrainer:
     return PreferenceTrainer(policy.model, config, train, evaluation, policy.tokenizer)
 
 
-def _measured(trainer: PreferenceTrainer, moment: str) -> tuple[dict[str, Any], list[str], Outcomes]:
-    """Reward accuracy on the evaluation pairs, replies to the first prompts, and how each pair came out."""
+def _measured(
+    trainer: PreferenceTrainer, moment: str, policy: PairLogps | None = None
+) -> tuple[dict[str, Any], list[str], Outcomes]:
+    """Reward accuracy on the evaluation pairs, replies to the first prompts, and how each pair came out.
+
+    `policy`: where the log-probs are known.
+    """
     pairs, objective = trainer.eval_dataset, trainer.objective
     reference = trainer.references.of(pairs) if objective.reward.relative else None
     bar = trainer.books.progress(f"evaluation {moment}")
     precision = trainer.accelerator.autocast
     shared = trainer.layout.shared
     report, outcomes = reward_report(
-        trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared, trainer.ranks
+        trainer.model, pairs, trainer.pad_id, objective, reference, bar, precision, shared, trainer.ranks, policy
     )
     return report, trainer.replies([pair.prompt for pair in _shown(trainer)]), outcomes
 
 
 def _start(folder: Path, trainer: PreferenceTrainer) -> dict[str, Any]:
     """What is measured and decided before the first step, kept for a resume: the start model is gone by then."""
-    before, first_replies, outcomes = _measured(trainer, "before")
+    before, first_replies, outcomes = _measured(trainer, "before", trainer.references.start(trainer.eval_dataset))
     start = {"before": before, "replies": first_replies, "choices": choices_of(trainer)}
     if trainer.ranks.first:
         write_before(folder, trainer.eval_dataset, outcomes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gapo.runs.architectures import ARCHITECTURES, weightless
+from gapo.runs.computed import fill
 from gapo.runs.cost import Holding, Memory, StepTime, memory, step_time
 from gapo.runs.known_pairs import ASSUMED
 from gapo.runs.machines import GPUS, Machine
@@ -153,19 +153,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def filled(text: str) -> str:
-    """The document with every `<!-- computed: NAME -->` block computed anew."""
-
-    def computed(found: re.Match[str]) -> str:
-        return f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}"
-
-    return re.sub(r"(<!-- computed: ([\w-]+) -->)\n.*?(<!-- end -->)", computed, text, flags=re.DOTALL)
-
-
 def main(pages: Sequence[str]) -> None:
     for name in pages:
-        path = Path(name)
-        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+        fill(Path(name), TABLES)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any
 
 from gapo.studies.grid import Cell
 
+STEP_PAIRS = 16
 FLIPS = {"random": "at random", "length": "by length"}
 
 
@@ -16,6 +17,11 @@ def real_cell(
     changes = {"noise.kind": kind, "noise.rate": rate, **more.pop("changes", {})}
     labels = {"data": data, "flips": FLIPS[kind] if rate else "none", "rate": rate, **more.pop("labels", {})}
     return Cell(method, changes, labels, recipe=f"smollm2-{data}", seconds=seconds, **more)
+
+
+def first_pairs(steps: int) -> dict[str, Any]:
+    """One epoch over no more pairs than the steps take: the reference sees no others."""
+    return {"train.max_steps": steps, "data.limit": steps * STEP_PAIRS}
 
 
 def started(data: str, rate: float = 0.0) -> Cell:

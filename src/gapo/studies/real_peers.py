@@ -9,7 +9,7 @@ from gapo.studies.exhibits import PLAIN, RATIO, SECONDS, WORDS, Column, Dots, Sh
 from gapo.studies.grid import Cell
 from gapo.studies.planned import with_planned
 from gapo.studies.real_columns import SEEDS
-from gapo.studies.real_grid import real_cell
+from gapo.studies.real_grid import first_pairs, real_cell
 from gapo.studies.real_peers_looks import TEST_PAIRS, trained_by_either
 from gapo.studies.rows import Rows, Tables, first, where
 from gapo.studies.scale import SMOLLM2, Scale
@@ -25,7 +25,7 @@ VALUES = ("accuracy", "seconds", "first_loss", "last_loss")
 
 def grid(scale: Scale) -> list[Cell]:
     """Ours and TRL's of one method next to each other. TRL trains where we look, so that it is timed alone too."""
-    changes = {"train.max_steps": STEPS, "train.logging_steps": 1}
+    changes = {**first_pairs(STEPS), "train.logging_steps": 1, "train.cache_reference": False}
     return [
         real_cell(method, "hh", seconds=600, changes=changes, labels={"by": by}, timed=True, **how)
         for method in ("simpo", "dpo")
@@ -77,7 +77,7 @@ REAL_PEERS = Study(
     differs=f"{STEPS} steps of 16 HH pairs, fp32, AdamW, the same learning rate, schedule, seed and knobs, no dropout; "
     f"TRL 1.16's CPOTrainer with loss simpo and cpo_alpha 0, and its DPOTrainer with a frozen second model, in "
     f"micro-batches of 4. Both models are measured by our evaluation on the same {TEST_PAIRS} test pairs; seconds are "
-    "those of training alone. TRL draws its own order of the pairs.",
+    "those of training, our pass for the reference log-probs included. TRL draws its own order of the pairs.",
     exhibits=(
         Dots(
             "seconds", "shown", "Seconds of training", Column("seconds", "seconds", SECONDS), Column("who", "", WORDS)

@@ -1,6 +1,8 @@
-"""A small search for the real language model: three learning rates for each family of methods."""
+"""A small search for the real language model: three learning rates for each family of methods, and for adapters."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from gapo.studies.columns import NAME
 from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Sheet
@@ -16,39 +18,47 @@ from gapo.studies.study import Study
 from gapo.studies.tuning import best_of
 
 FAMILIES = {"simpo": ("simpo",), "dpo": ("dpo", "dr_dpo", "robust_dpo"), "gapo": ("gapo", "gradnorm", "length_only")}
-RATES = (1e-5, 2e-5, 4e-5)
-BY = ["method", "learning_rate", "knobs"]
+ALL, LORA = "all", "LoRA"
+RATES = {ALL: (1e-5, 2e-5, 4e-5), LORA: (1e-4, 2e-4, 4e-4)}
+ADAPTERS = {"model.lora": {"r": 16, "lora_alpha": 32}, "model.merge": True}
+BY = ["weights", "method", "learning_rate", "knobs"]
 HELD_OUT = {"data.eval": None, "data.eval_fraction": 0.15, "data.eval_limit": 100}
 SECONDS = 240
 
 
 def grid(scale: Scale) -> list[Cell]:
     """Some training prompts of the polite pairs keep their true labels; of the others' labels 20 % are wrong."""
-    return [
-        Cell(
-            method,
-            {**HELD_OUT, "noise.rate": 0.2, "train.learning_rate": rate},
-            {"learning_rate": rate, "knobs": "{}"},
-            recipe="smollm2-polite",
-            seconds=SECONDS,
-        )
-        for rate in RATES
-        for method in FAMILIES
-    ]
+    whole = [_cell(method, ALL, rate) for rate in RATES[ALL] for method in FAMILIES]
+    return [*whole, *(_cell("gapo", LORA, rate, **ADAPTERS) for rate in RATES[LORA])]
+
+
+def _cell(method: str, weights: str, rate: float, **changes: Any) -> Cell:
+    return Cell(
+        method,
+        {**HELD_OUT, "noise.rate": 0.2, "train.learning_rate": rate, **changes},
+        {"weights": weights, "learning_rate": rate, "knobs": "{}"},
+        recipe="smollm2-polite",
+        seconds=SECONDS,
+    )
 
 
 def tables(rows: Rows) -> Tables:
-    """A member of a family gets what its family's first chose; a setting with a run that stopped is not chosen."""
+    """A member of a family gets what its family's first chose; a setting with a run that stopped is not chosen.
+
+    Rates of adapters stand apart: `chosen` is what the other parts, which train all weights, use.
+    """
     safe = [row for row in rows if "stopped" not in row]
     tried = summarised(where(safe, what="outcome"), BY, ("accuracy", "likelihood_accuracy", "pairs", "kl"))
-    best = {method: best_of(group) for (method,), group in grouped(tried, ["method"]).items()}
+    groups = grouped(tried, ["weights", "method"])
+    best = {method: best_of(group) for (weights, method), group in groups.items() if weights == ALL}
+    adapters = [best_of(group) for (weights, _), group in groups.items() if weights == LORA]
     chosen = [
         {**best[family], "method": member, "family": family}
         for family, members in FAMILIES.items()
         if family in best
         for member in members
     ]
-    return {"chosen": chosen, "tried": with_planned(tried, grid(SMOLLM2), BY), "measured": tried}
+    return {"chosen": chosen, "adapters": adapters, "tried": with_planned(tried, grid(SMOLLM2), BY)}
 
 
 def findings(found: Tables) -> list[str]:
@@ -68,6 +78,7 @@ def findings(found: Tables) -> list[str]:
 
 RATE, VALIDATION = Column("learning_rate", "learning rate", PLAIN), Column("accuracy", "validation accuracy")
 SEEDS, DRIFT = Column("seeds", "seeds", PLAIN), Column("kl", "drift, nats a token", PLAIN)
+WEIGHTS, EDGE = Column("weights", "weights trained", WORDS), Column("edge", "rate at an end", WORDS)
 REAL_TUNING = Study(
     name="real/tuning",
     title="Learning rates of a real language model",
@@ -83,10 +94,12 @@ REAL_TUNING = Study(
     differs="SimPO, DPO and GAPO are tried at three rates each with 20 % random flips, and judged by the accuracy of "
     "their own reward on clean pairs of held-out training prompts; of rates within a standard error of the best the "
     "smallest is taken. Dr.DPO and r-DPO take DPO's rate, GradNorm-Reweight and length only GAPO's. Knobs are the "
-    "objectives' defaults. The other parts of `real` use `chosen.csv`, on all their pairs.",
+    "objectives' defaults. GAPO is also tried with adapters in place of all weights. The other parts of `real` use "
+    "`chosen.csv`, on all their pairs.",
     exhibits=(
-        Sheet("chosen", "Chosen", (NAME, RATE, VALIDATION, Column("edge", "rate at an end", WORDS))),
+        Sheet("chosen", "Chosen", (NAME, RATE, VALIDATION, EDGE)),
         Dots("tried", "chosen", "Validation accuracy at the chosen rate", VALIDATION, NAME),
-        Sheet("tried", "All that was tried", (NAME, RATE, VALIDATION, DRIFT, SEEDS)),
+        Sheet("adapters", "Chosen for adapters (LoRA of rank 16)", (NAME, RATE, VALIDATION, EDGE)),
+        Sheet("tried", "All that was tried", (NAME, WEIGHTS, RATE, VALIDATION, DRIFT, SEEDS)),
     ),
 )

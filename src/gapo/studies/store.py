@@ -64,8 +64,9 @@ class StoredRun:
 
     @property
     def model(self) -> Path:
-        """The trained model."""
-        return self.folder / "model"
+        """The trained model, with its adapters merged where the recipe says so."""
+        merged = self.folder / "merged"
+        return merged if merged.is_dir() else self.folder / "model"
 
     @property
     def checkpoints(self) -> dict[int, Path]:

@@ -29,6 +29,14 @@ class References:
             self._found[id(pairs)] = (pairs, self._computed(pairs))
         return self._found[id(pairs)][1]
 
+    def start(self, pairs: EncodedPairs) -> PairLogps | None:
+        """Log-probs under the policy as it begins, where that is the reference: runs that begin alike share them.
+
+        None for adapters, which need not begin as their model without them, and beside a reference of its own.
+        """
+        alone = self._model is None and not hasattr(self._trainer.model, "disable_adapter")
+        return self.of(pairs) if alone and not self._trainer.state.global_step else None
+
     def _computed(self, pairs: EncodedPairs) -> PairLogps:
         trainer = self._trainer
         has_start = self._model is not None or has_start_model(trainer.model)

@@ -1,5 +1,7 @@
 """Log-probs of many pairs: order, batches, and a cache that knows what it holds."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -36,6 +38,29 @@ def test_the_second_time_nothing_is_computed(llama, monkeypatch):
     monkeypatch.setattr(reference_module, "logps_of", lambda *_: pytest.fail("computed again"))
     again = reference_logps(llama, pairs, tiny.PAD)
     assert torch.equal(first.chosen, again.chosen)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_flipped_label_is_no_new_entry_and_changes_no_bit(llama, own_cache, shared):
+    pairs = tiny.random_pairs(6)
+    flipped = [
+        replace(pair, chosen=pair.rejected, rejected=pair.chosen) if k % 2 else pair for k, pair in enumerate(pairs)
+    ]
+    first = reference_logps(llama, pairs, tiny.PAD, shared=shared)
+    turned = reference_logps(llama, flipped, tiny.PAD, shared=shared)
+    assert len(list((own_cache / "reference").iterdir())) == 1
+    for k in range(len(pairs)):
+        ours, theirs = (turned[k : k + 1], first[k : k + 1])
+        theirs = theirs.swapped() if k % 2 else theirs
+        assert torch.equal(ours.chosen, theirs.chosen)
+        assert torch.equal(ours.rejected, theirs.rejected)
+        assert torch.equal(ours.chosen_tokens, theirs.chosen_tokens)
+        assert torch.equal(ours.rejected_tokens, theirs.rejected_tokens)
+    for entry in (own_cache / "reference").iterdir():
+        entry.unlink()
+    cold = reference_logps(llama, flipped, tiny.PAD, shared=shared)  # whoever came first
+    assert torch.equal(cold.chosen, turned.chosen)
+    assert torch.allclose(cold.rejected, logps_of(llama, flipped, tiny.PAD).rejected, atol=1e-10)
 
 
 def test_the_layout_is_no_part_of_the_key(llama, own_cache):

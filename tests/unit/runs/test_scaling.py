@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from gapo.runs.scaling import TABLES, filled, main
+from gapo.runs.computed import filled
+from gapo.runs.scaling import TABLES, main
 
 PAGE = Path(__file__).parents[3] / "docs" / "distributed.md"
 
@@ -10,14 +11,15 @@ PAGE = Path(__file__).parents[3] / "docs" / "distributed.md"
 def test_the_tables_of_the_docs_are_computed():
     text = PAGE.read_text(encoding="utf-8")
     assert all(f"<!-- computed: {name} -->" in text for name in TABLES)
-    assert text == filled(text), "run: python -m gapo.runs.scaling docs/distributed.md"
+    assert text == filled(text, TABLES), "run: python -m gapo.runs.scaling docs/distributed.md"
 
 
 def test_a_page_is_filled_in_place(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- computed: paper -->\nold\n<!-- end -->\nafter\n")
+    other = "<!-- computed: somebody-elses -->\nkept\n<!-- end -->\nafter\n"
+    page.write_text(f"before\n<!-- computed: paper -->\nold\n<!-- end -->\n{other}")
     main([str(page)])
     text = page.read_text()
     assert text.startswith("before\n<!-- computed: paper -->\n| Mistral 7B")
-    assert text.endswith("<!-- end -->\nafter\n")
+    assert text.endswith(f"<!-- end -->\n{other}")
     assert "old" not in text
