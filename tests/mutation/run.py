@@ -8,6 +8,7 @@ PYTHONPATH=src:tests python -m mutation.run --survivors        only what survive
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from mutation import report
@@ -23,6 +24,7 @@ def main() -> None:
     asked = parser.parse_args()
     if unknown := set(asked.modules) - set(TESTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no trial outlives this process
     before = report.read()
     warm_up()
     chosen = [module for module in TESTS if module in asked.modules or not asked.modules]

@@ -9,7 +9,12 @@ RESULTS = ROOT / "results" / "mutation"
 
 _OBJECTIVES = ("unit/objectives", "property/test_objective_laws.py", "oracle/test_gapo.py")
 _ANCHOR = ("unit/anchor", "oracle/test_gapo.py", "oracle/test_engines.py")
-_SCORE = ("unit/evaluate/test_length_control.py", "unit/evaluate/test_scores.py")
+_SCORE = (
+    "unit/evaluate/test_length_error.py",
+    "unit/evaluate/test_logistic.py",
+    "unit/evaluate/test_length_control.py",
+    "unit/evaluate/test_scores.py",
+)
 _ALPACA = (
     "unit/evaluate/test_alpaca_annotations.py",
     "unit/evaluate/test_length_data.py",

@@ -17,7 +17,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -48,7 +47,7 @@ HEAVY = (
     "trl",
     "typer.testing",
 )
-QUIET = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:unraisableexception")
+QUIET = ("-x", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:unraisableexception")
 KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
 CASES = 10  # of one test
 MORE_MEMORY = 6 * 2**30  # bytes a mutant may take on top of what the server has
@@ -216,25 +215,31 @@ def _forked(work: Callable[..., int], limit: float) -> tuple[dict[str, Any], int
         if not child:
             code = 1
             try:
-                with _silence():
-                    code = work(lambda said: told.write_text(json.dumps(said)))
+                _settle()
+                code = work(lambda said: told.write_text(json.dumps(said)))
             finally:
                 os._exit(code)
-        deadline = time.monotonic() + limit
-        while True:
+        code = _ended(child, time.monotonic() + limit)
+        return json.loads(told.read_text()) if told.exists() else {}, code
+
+
+def _ended(child: int, deadline: float) -> int | None:
+    """The exit code of a process; at the deadline, or when this one is interrupted, it is stopped with all its own."""
+    try:
+        while time.monotonic() < deadline:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                break
-            if time.monotonic() > deadline:
-                os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                return {}, None
+                return os.waitstatus_to_exitcode(status)
             time.sleep(0.01)
-        return json.loads(told.read_text()) if told.exists() else {}, os.waitstatus_to_exitcode(status)
+    except BaseException:
+        os.killpg(child, signal.SIGKILL)
+        raise
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
-@contextmanager
-def _silence():  # type: ignore[no-untyped-def]
+def _settle() -> None:
     """A group of its own, a bound on memory, no words, and the project's root to start from."""
     os.setpgrp()
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -243,4 +248,3 @@ def _silence():  # type: ignore[no-untyped-def]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    yield

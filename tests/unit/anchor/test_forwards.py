@@ -12,6 +12,7 @@ from gapo.anchor.engine import is_audit
 from gapo.anchor.forwards import GapForwards
 from gapo.anchor.gap import Direction
 from gapo.model.logps import PairLogps
+from gapo.model.ranks import ALONE
 from twin import Twin
 
 EXACT = torch.tensor([0.010, 0.030, 0.020], dtype=torch.float64)  # gaps in fp32; their ratio is 1
@@ -40,12 +41,14 @@ class Scene:
 
     def forward(self, model, batches, precision=nullcontext):
         away = bool(self.weight.detach().any())
+        self.in_the_directions_memory = self.weight.data_ptr() == self.along.data_ptr()
         self.asked.append(("anchor" if away else "home", "low" if precision is low else "exact"))
         return at(-self.gaps[precision] if away else torch.zeros(3))
 
-    def run(self, gap_forwards, audit=False):
-        direction = Direction((self.weight,), (torch.ones(2, dtype=torch.float64),), NORM)
-        return gap_forwards(None, [], at(torch.zeros(3)), direction, RADIUS, audit=audit)
+    def run(self, gap_forwards, **told):
+        self.along = torch.ones(2, dtype=torch.float64)
+        direction = Direction((self.weight,), (self.along,), NORM)
+        return gap_forwards(None, [], at(torch.zeros(3)), direction, RADIUS, **told)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +65,11 @@ class Scene:
 )
 def test_both_ends_of_a_gap_have_one_precision_and_no_forward_is_made_for_nothing(monkeypatch, state, audit, asked):
     scene = Scene(monkeypatch)
-    home, anchor, moved = scene.run(GapForwards(low, **state), audit)
+    home, anchor, moved = scene.run(GapForwards(low, **state), **({"audit": True} if audit else {}))
     assert scene.asked == asked
     assert torch.equal(home.margin - anchor.margin, EXACT)
     assert moved == pytest.approx(RADIUS)
+    assert scene.in_the_directions_memory
 
 
 @pytest.mark.parametrize(
@@ -108,6 +112,20 @@ def test_without_a_gap_there_is_nothing_to_trust(monkeypatch):
     assert not measured.safe
 
 
+def test_gaps_that_cancel_are_measured_if_they_cancel_in_bf16_too(monkeypatch):
+    measured = GapForwards(low, mixed=True)
+    Scene(monkeypatch, *[torch.tensor([-0.5, 0.0, 0.5])] * 2).run(measured, audit=True)
+    assert measured.safe
+
+
+@pytest.mark.parametrize(("agreement", "safe"), [(0.99, True), (0.9899, False)])
+def test_the_bound_itself_is_enough(monkeypatch, agreement, safe):
+    monkeypatch.setattr(forwards, "correlation", lambda *_: agreement)
+    measured = GapForwards(low, mixed=True)
+    Scene(monkeypatch).run(measured, audit=True)
+    assert measured.safe is safe
+
+
 @pytest.mark.parametrize(("factor", "safe"), [(1.05, True), (1.2, False)])
 def test_two_ranks_judge_as_one(monkeypatch, factor, safe):
     measured = GapForwards(low, mixed=True, ranks=Twin())
@@ -115,10 +133,11 @@ def test_two_ranks_judge_as_one(monkeypatch, factor, safe):
     assert measured.safe is safe
 
 
-def test_a_change_of_precision_is_told_once_with_both_ratios(monkeypatch, caplog):
-    measured = GapForwards(low, mixed=True)
+@pytest.mark.parametrize("ranks", [ALONE, Twin()])
+def test_a_change_of_precision_is_told_once_with_both_ratios(monkeypatch, caplog, ranks):
+    measured = GapForwards(low, mixed=True, ranks=ranks)
     with caplog.at_level("INFO", logger="gapo"):
-        for _ in range(2):
+        for _ in range(3):
             Scene(monkeypatch, EXACT * 1.05).run(measured, audit=True)
     assert [record.getMessage() for record in caplog.records] == [
         "the gap is measured in bf16 from here: self-check ratio 1.05 in bf16, 1.00 in fp32, correlation 1.000"
@@ -132,3 +151,12 @@ def test_the_first_step_and_every_fiftieth_after_it_are_audits():
 def test_untold_the_weights_own_precision_is_the_precision():
     untold = GapForwards()
     assert (untold.mixed, untold.safe, untold.ranks.total) == (False, False, 1)
+
+
+def test_correlations_are_taken_in_float64():
+    """Of numbers whose mean fp32 cannot hold."""
+    one, other = torch.tensor([0.0, 2.0, 6.0]) + 2**24, torch.tensor([0.0, 4.0, 6.0]) + 2**24
+    wanted = np.corrcoef(one.double(), other.double())[0, 1]
+    assert forwards.correlation(one, other) == pytest.approx(wanted, rel=1e-9)
+    assert forwards.correlation(one, torch.tensor([0.0, 4.0, 6.0])) == pytest.approx(wanted, rel=1e-9)
+    assert forwards.correlation(torch.tensor([0.0, 4.0, 6.0]), one) == pytest.approx(wanted, rel=1e-9)
