@@ -86,7 +86,7 @@ def page(rows: list[Row]) -> str:
         "should, and 20 s more, counts as noticed. Every mutant with its verdict and the test that noticed it is in "
         "`mutants.csv`.",
         "",
-        "    PYTHONPATH=src:tests python -m mutation.run",
+        "    PYTHONPATH=tests python -m mutation.run",
         "",
         "| module | mutants | killed | timed out | survived | noticed |",
         "|---|--:|--:|--:|--:|--:|",

@@ -1,8 +1,8 @@
 """Mutate modules, run their tests on every mutant, and write the share that was noticed to results/mutation.
 
-PYTHONPATH=src:tests python -m mutation.run                    every module
-PYTHONPATH=src:tests python -m mutation.run pairs.noise        some of them; the others' rows stay
-PYTHONPATH=src:tests python -m mutation.run --survivors        only what survived the last time
+PYTHONPATH=tests python -m mutation.run                    every module
+PYTHONPATH=tests python -m mutation.run pairs.noise        some of them; the others' rows stay
+PYTHONPATH=tests python -m mutation.run --survivors        only what survived the last time
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 from mutation import report
 from mutation.operators import mutants
-from mutation.targets import TESTS, source_of, tests_of
+from mutation.targets import TESTS, source_of, files_for
 from mutation.trials import SURVIVED, Outcome, baseline, trial, warm_up
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     chosen = [module for module in TESTS if module in asked.modules or not asked.modules]
     if asked.survivors:
         chosen = [m for m in chosen if any(row.module == m and row.verdict == SURVIVED for row in before.values())]
-    known = baseline({module: tests_of(module) for module in chosen})
+    known = baseline({module: files_for(module) for module in chosen})
     for module in chosen:
         rows = []
         for key, mutant in report.keyed(module, source_of(module).read_text(), mutants):
@@ -39,7 +39,7 @@ def main() -> None:
                 outcome = Outcome(last.verdict, last.by)
             else:
                 tests = known.tests_for(module, mutant)
-                outcome = trial(module, mutant, tests, sum(known.seconds[test] for test in tests))
+                outcome = trial(module, mutant, tests, 20 + 6 * sum(known.seconds[test] for test in tests))
             rows.append(report.Row(*key, line=mutant.line, kind=mutant.kind, verdict=outcome.verdict, by=outcome.by))
         before = {key: row for key, row in before.items() if row.module != module} | {row.key: row for row in rows}
         report.write(before)

@@ -53,7 +53,7 @@ def source_of(module: str) -> Path:
     return ROOT / "src" / "gapo" / (module.replace(".", "/") + ".py")
 
 
-def tests_of(module: str) -> list[str]:
+def files_for(module: str) -> list[str]:
     """Files, from the root of the project."""
     found: list[str] = []
     for name in TESTS[module]:

@@ -131,3 +131,5 @@ def test_nothing_to_train_is_nothing_to_move(llama):
     llama.requires_grad_(False)
     with pytest.raises(InputError, match="no trainable parameter"):
         parameters_in_scope(llama)
+    with pytest.raises(InputError, match="no trainable parameter"):
+        choose_engine(AnchorSettings(), llama, PAIRS)
