@@ -13,7 +13,7 @@ import sys
 
 from mutation import report
 from mutation.operators import mutants
-from mutation.targets import TESTS, source_of, files_for
+from mutation.targets import TESTS, files_for, source_of
 from mutation.trials import SURVIVED, Outcome, baseline, trial, warm_up
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mutation.operators import mutants
 from mutation.report import Row, keyed, page
-from mutation.targets import TESTS, source_of, files_for
+from mutation.targets import TESTS, files_for, source_of
 from mutation.trials import KILLED, SURVIVED, TIMED_OUT, Baseline, baseline, trial
 
 NOISE = "pairs.noise"
