@@ -28,10 +28,16 @@ def mean_norm(model, pairs):
     return found.direction_norm
 
 
-def test_the_norm_is_first_measured_and_then_follows_by_a_tenth(llama):
+@pytest.mark.parametrize("short", [False, True])
+def test_the_norm_is_first_measured_and_then_follows_by_a_tenth(llama, short):
     """With equal weights ||sum c_i G_i|| / |sum c_i| is ||g|| of the step's pairs."""
+    if short:
+        with torch.no_grad():
+            llama.lm_head.weight.mul_(1e-3)
+            llama.model.norm.weight.mul_(0.1)
     first, second = tiny.random_pairs(4, seed=1), tiny.random_pairs(4, seed=2)
     one, other = mean_norm(llama, first), mean_norm(llama, second)
+    assert (max(one, other) < 1) == short
     engine = Streaming(AnchorSettings(radius=RADIUS))
     assert step(engine, llama, first).direction_norm == pytest.approx(one, rel=1e-6)
     assert engine.norm == pytest.approx(one, rel=1e-6)
@@ -72,7 +78,7 @@ def test_the_own_share_is_counted_in_the_group_and_the_scope(llama):
     """Two groups of two pairs: rho * ||G_i||^2 / (2 * ||g||), with the norm of the head's gradient alone."""
     pairs = tiny.random_pairs(4, seed=3)
     engine = Streaming(AnchorSettings(radius=RADIUS, batches=1, scope="lm_head"))
-    engine.norm = 0.5
+    engine.norm = 0.4
     places = []
 
     def weigh(where, policy, anchor):
@@ -85,14 +91,14 @@ def test_the_own_share_is_counted_in_the_group_and_the_scope(llama):
     norms = bank.sums(slice(None), [llama.lm_head.weight]).norms
     assert places == [(0, 1), (1, 2), (2, 3), (3, 4)]
     assert torch.allclose(found.geometry.grad_norm, norms)
-    assert torch.allclose(found.gap, RADIUS * norms**2 / (2 * 0.5))
+    assert torch.allclose(found.gap, RADIUS * norms**2 / (2 * 0.4))
     assert torch.allclose(found.geometry.gap_self, found.gap)
     assert found.geometry.alignment.isnan().all()
     assert found.geometry.gap_others.isnan().all()
     for part, whole in zip(found.gradient, bank.weighted(torch.ones(4)), strict=True):  # of all that is trained
         assert torch.allclose(part, whole, atol=1e-12)
     head = float(bank.weighted(torch.ones(4), scope=[llama.lm_head.weight])[0].norm()) / 4
-    assert engine.norm == pytest.approx(0.9 * 0.5 + 0.1 * head)
+    assert engine.norm == pytest.approx(0.9 * 0.4 + 0.1 * head)
 
 
 def test_gradients_that_were_there_are_there_again(llama):
@@ -109,6 +115,8 @@ def test_a_parameter_the_margin_does_not_move_stays_where_it_is(llama):
     found = step(Streaming(AnchorSettings()), llama, tiny.random_pairs(4))
     trained = [p for p in llama.parameters() if p.requires_grad]
     assert [part.shape for part in found.gradient] == [p.shape for p in trained]
+    assert not found.policy.margin.requires_grad
+    assert not found.anchor.margin.requires_grad
     assert not found.gradient[[p is llama.idle for p in trained].index(True)].any()
 
 
