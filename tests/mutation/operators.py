@@ -186,8 +186,9 @@ def _without(node: ast.AST) -> Iterator[ast.AST]:
 
 def _dropped(node: ast.AST) -> Iterator[ast.AST]:
     """A statement that does something even if nothing that follows needs a name from it."""
-    if isinstance(node, ast.Return) and node.value is not None:
-        yield ast.Return(ast.Constant(None))
+    if isinstance(node, ast.Return):
+        if node.value is not None and ast.unparse(node.value) != "None":
+            yield ast.Return(ast.Constant(None))
     elif isinstance(node, ast.With) and not any(item.optional_vars for item in node.items):
         yield ast.If(ast.Constant(True), node.body, [])
     elif isinstance(node, ast.AugAssign | ast.Raise | ast.Break | ast.Continue) or _acts(node):

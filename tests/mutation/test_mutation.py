@@ -53,7 +53,16 @@ def test_a_line_has_these_wrongs(source, expected):
 
 @pytest.mark.parametrize(
     "source",
-    ['"""Words."""', "import a", "assert a + 1", "__all__ = [1]", "logger.info(1 + 1)", "x: int", "x = f'{1 + 1}'"],
+    [
+        '"""Words."""',
+        "def f():\n    return None",
+        "import a",
+        "assert a + 1",
+        "__all__ = [1]",
+        "logger.info(1 + 1)",
+        "x: int",
+        "x = f'{1 + 1}'",
+    ],
 )
 def test_what_no_test_should_pin_is_left_alone(source):
     assert not list(mutants(source))

@@ -1,11 +1,16 @@
 """The gradient bank as a table of numbers: everything it is asked for, against numpy."""
 
+import weakref
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from gapo.anchor.bank import BLOCK_ENTRIES, GradientBank
+from gapo.anchor import bank as module
+from gapo.anchor.bank import BLOCK_ENTRIES, BLOCK_ENTRIES_ELSEWHERE, GradientBank
+from gapo.model.ranks import Ranks
 
 SHAPES = [(3, 2), (4,), (1, 5)]
 PAIRS = 4
@@ -108,23 +113,89 @@ def test_rows_are_the_banks_own_memory():
     np.testing.assert_allclose(flat(bank.own(3, bank.parameters)), numbers(seed=5)[3])
 
 
-def test_room_once_taken_is_kept_for_fewer_pairs_and_taken_anew_for_more():
-    bank = GradientBank(parameters())
+def test_room_once_taken_is_kept_for_fewer_pairs_and_taken_anew_for_more(monkeypatch):
+    bank, old = GradientBank(parameters()), []
+
+    def used_memory(*shape, **options):
+        assert all(table() is None for table in old)  # what was kept is given back before more is taken
+        return torch.full(shape, 7.0, **options)
+
+    monkeypatch.setattr(module.torch, "empty", used_memory)
     assert len(bank) == 0
-    bank.reserve(3, touch=True)
-    first = bank.rows()
-    assert not any(table.any() for table in first)
-    assert len(bank) == 3
-    bank.reserve(2)
-    assert [table.data_ptr() for table in bank.rows()] == [table.data_ptr() for table in first]
-    assert {len(table) for table in bank.rows()} == {len(bank)} == {2}
     bank.reserve(3)
-    assert [table.data_ptr() for table in bank.rows()] == [table.data_ptr() for table in first]
-    bank.reserve(4)
-    assert [table.data_ptr() for table in bank.rows()] != [table.data_ptr() for table in first]
+    assert all(bool((table == 7).all()) for table in bank.rows())  # memory is there only once it is touched
+    first = [table.data_ptr() for table in bank.rows()]
+    for pairs in (2, 3):
+        bank.reserve(pairs)
+        assert [table.data_ptr() for table in bank.rows()] == first
+        assert {len(table) for table in bank.rows()} == {len(bank)} == {pairs}
+    old += [weakref.ref(table) for table in bank._tables]
+    bank.reserve(4, touch=True)
+    assert not any(table.any() for table in bank.rows())
     bank.release()
     assert len(bank) == 0
     assert bank._tables == []
+
+
+@dataclass(frozen=True)
+class Counting(Ranks):
+    """Counts what is added up; another process has so many pairs."""
+
+    elsewhere: int = 0
+    sums: list[int] = field(default_factory=list)
+
+    def sum(self, tensor):
+        self.sums.append(len(tensor))
+        return tensor
+
+    def largest(self, number):
+        return max(number, self.elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("entries", "pairs", "elsewhere", "columns"),
+    [
+        (8, 4, 0, [2, 2, 2, 2, 2, 2, 2, 1]),  # tables of 6, 4 and 5 columns
+        (8, 4, 8, [1] * 15),  # cut as the one with the most pairs must
+        (1, 4, 0, [1] * 15),
+        (3, 1, 0, [3, 3, 3, 1, 3, 2]),
+        (2**21, 4, 0, [6, 4, 5]),
+    ],
+)
+def test_sums_go_over_blocks_of_so_many_entries_alike_on_all_ranks(monkeypatch, entries, pairs, elsewhere, columns):
+    monkeypatch.setitem(BLOCK_ENTRIES, "cpu", entries)
+    ranks = Counting(elsewhere=elsewhere)
+    filled(numbers(pairs=pairs)).weighted(torch.ones(pairs), ranks)
+    assert ranks.sums == columns
+
+
+def test_a_block_takes_8_megabytes_in_fp32_and_64_on_other_devices():
+    assert 4 * BLOCK_ENTRIES["cpu"] == 8 * 1024**2
+    assert 4 * BLOCK_ENTRIES_ELSEWHERE == 64 * 1024**2
+
+
+def test_converted_blocks_use_the_same_memory_one_after_the_other():
+    bank = filled(numbers(), torch.bfloat16)
+    places = [block.data_ptr() for _ in range(2) for _, block in bank._blocks(0, slice(None))]
+    assert places[0] == places[1]
+
+
+def test_a_bank_of_one_parameter_and_a_bank_of_several_types():
+    alone = GradientBank(parameters()[:1])
+    alone.reserve(2)
+    alone.reserve(1)
+    assert len(alone) == 1
+    mixed = GradientBank([*parameters(torch.float32), *parameters()], torch.float32)
+    mixed.reserve(1)
+    assert mixed.rows() is None  # gradients of some would have to be converted on the way in
+
+
+def test_a_row_that_is_not_named_is_the_first():
+    bank = GradientBank(parameters()[:1])
+    bank.reserve(2)
+    with bank.catching():
+        bank.parameters[0].sum().backward()
+    assert bank.rows()[0].flatten(1).sum(1).tolist() == [6, 0]
 
 
 def test_fewer_pairs_than_there_is_room_for_are_the_only_ones_that_count():
