@@ -40,7 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "anchor.bank": _ANCHOR,
     "anchor.banked": _ANCHOR,
     "anchor.fill": _ANCHOR,
-    "model.perturb": ("unit/model/test_perturb.py", "property/test_displacement.py", *_ANCHOR),
+    "model.perturb": ("unit/model/test_perturb.py", "property/test_displacement.py"),
     "pairs.noise": _NOISE,
     "evaluate.length_control": _SCORE,
     "evaluate.logistic": _SCORE,
