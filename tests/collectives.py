@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
+import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -32,3 +35,15 @@ def flop_counter() -> FlopCounterMode:
     """Torch's counter overlooks `addmm_`, with which the head adds up its weight's gradient chunk by chunk."""
     in_place = {torch.ops.aten.addmm_: lambda _, left, right, **rest: 2 * left[0] * left[1] * right[1]}
     return FlopCounterMode(display=False, custom_mapping=in_place)
+
+
+@contextmanager
+def as_one_of(processes: int) -> Iterator[None]:
+    """A process group without other processes: collectives are started and move nothing."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()

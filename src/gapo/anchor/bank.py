@@ -160,7 +160,7 @@ class GradientBank:
     def cosine(self, one: Tensor, other: Tensor, ranks: Ranks = ALONE) -> float:
         """The cosine between two weighted sums over the pairs of all ranks, without keeping either."""
         gram = torch.zeros(2, 2, dtype=torch.float64)
-        both = torch.stack([one.double(), other.double()])
+        both = torch.stack([one, other])
         for k in range(len(self.parameters)):
             weights = both.to(self._tables[k].device, self._exact(k))
             for _, block in self._blocks(k, slice(None), ranks):
@@ -186,7 +186,7 @@ class GradientBank:
         """The block in this type; a converted one in memory that the next will use again."""
         if block.dtype == dtype:
             return block
-        if self._scratch is None or self._scratch.dtype != dtype or len(self._scratch) < block.numel():
+        if self._scratch is None or len(self._scratch) < block.numel():
             self._scratch = torch.empty(block.numel(), dtype=dtype, device=block.device)
         converted = self._scratch[: block.numel()].view(block.shape)
         converted[:] = block

@@ -19,6 +19,7 @@ from torch import nn
 
 from gapo.anchor.banked import Bank, FirstOrder
 from gapo.anchor.engine import Engine
+from gapo.anchor.gap import parameters_in_scope
 from gapo.anchor.probe import Probe
 from gapo.anchor.settings import AnchorSettings
 from gapo.anchor.streaming import Streaming
@@ -77,9 +78,9 @@ def choose_engine(
     """
     if sharded:
         return _for_shards(settings)
-    trained = [p for p in model.parameters() if p.requires_grad]
+    trained = parameters_in_scope(model)
     entries = sum(p.numel() for p in trained)
-    own = entries * max((p.element_size() for p in trained), default=4) * pairs
+    own = entries * max(p.element_size() for p in trained) * pairs
     half = entries * 2 * pairs
     free = free if free is not None else available_memory(trained[0].device)
     # the step's gradient, the direction, and two moments of the optimiser come on top

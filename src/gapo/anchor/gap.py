@@ -71,9 +71,8 @@ def margin_direction(
 
     `.backward()` and not `autograd.grad`: gradient hooks of data-parallel wrappers see only the former.
     """
-    pairs = max(1, ranks.count(sum(len(batch) for batch in batches)))
-    trained = [p for p in model.parameters() if p.requires_grad]
-    with without_gradients(trained):
+    pairs = ranks.count(sum(len(batch) for batch in batches))
+    with without_gradients(tuple(model.parameters())):
         policy = backward(model, batches, lambda logps, _: logps.margin.sum() / pairs, precision)
         if not is_sharded(model):  # shards have been summed on the way
             ranks.sum_gradients(scope)

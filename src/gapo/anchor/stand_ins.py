@@ -13,7 +13,7 @@ from gapo.model.ranks import ALONE, Ranks
 
 def length_terms(policy: PairLogps) -> PerPair:
     """1/|y_w| + 1/|y_l|."""
-    chosen, rejected = policy.chosen_tokens.to(policy.chosen), policy.rejected_tokens.to(policy.rejected)
+    chosen, rejected = (tokens.to(policy.chosen) for tokens in (policy.chosen_tokens, policy.rejected_tokens))
     return 1 / chosen + 1 / rejected
 
 

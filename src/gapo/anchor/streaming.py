@@ -60,7 +60,7 @@ class Streaming(Engine):
                     norms.append(global_norm(p.grad for p in trained if p.grad is not None and id(p) in inside))
                     share = self.settings.radius * norms[-1] ** 2 / (count * self.norm) if self.norm > 0 else 0.0
                     policy = policy.detach()
-                    anchor = policy.lowered(torch.full_like(policy.chosen, share))
+                    anchor = policy.lowered(torch.tensor([share], dtype=torch.float64))
                     place = places.start + i
                     coefficient = float(weigh(slice(place, place + 1), policy, anchor))
                     weights += coefficient

@@ -1,11 +1,15 @@
 """Losses of the policy alone. `a` is the mean log-prob of a response, `M = a_w - a_l`."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from gapo.model.logps import PairLogps, PerPair
 from gapo.objectives.registry import objective
+
+LOG_2 = math.log(2)
 
 
 @objective(per_token=True)
@@ -36,8 +40,7 @@ def log1mexp(x: Tensor) -> Tensor:
     A response that is certain has x = 0 and infinite odds; the next smaller number keeps them finite.
     """
     x = torch.clamp(x, max=-torch.finfo(x.dtype).tiny)
-    near_zero = x > -0.6931471805599453
     # each branch sees only arguments it is accurate for, so neither can send a NaN through the other's gradient
-    close = torch.log(-torch.expm1(torch.where(near_zero, x, -1.0)))
-    far = torch.log1p(-torch.exp(torch.where(near_zero, -1.0, x)))
-    return torch.where(near_zero, close, far)
+    close = torch.log(-torch.expm1(torch.clamp(x, min=-LOG_2)))
+    far = torch.log1p(-torch.exp(torch.clamp(x, max=-LOG_2)))
+    return torch.where(x > -LOG_2, close, far)

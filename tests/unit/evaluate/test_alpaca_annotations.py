@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from gapo.errors import InputError
+from gapo.evaluate import alpaca_annotations
 from gapo.evaluate.alpaca_annotations import read_annotations
 from gapo.evaluate.scores import win_rate
 
@@ -93,4 +95,78 @@ def test_without_the_list_a_part_of_it_is_no_alpacaeval(written, tmp_path, monke
 )
 def test_what_is_wrong_is_said(written, references, rows, message):
     with pytest.raises(InputError, match=message):
+        read_annotations(written(*rows), references)
+
+
+def test_a_verdict_holds_what_its_row_says(written, references):
+    raws = ["m", {"choices": [1]}, None, 3]
+    path = written(*(annotation(i, 1.75, raw_completion=raw) for i, raw in zip(INSTRUCTIONS, raws, strict=True)))
+    judging = read_annotations(path, references)
+    assert [v.text for v in judging.verdicts] == ["m", '{"choices": [1]}', "", "3"]
+    first = judging.verdicts[0]
+    assert (first.id, first.game, first.swapped, first.preference, first.weight) == ("0", 0, False, 0.75, 1)
+    assert (first.status, first.key, first.ours, first.theirs, first.subset) == ("ok", "", 6, 4, "koala")
+    assert judging.decoding == {}
+    assert judging.judge_says == "gpt-4-1106-preview"
+    assert judging.judge_options == {"annotations": path.name, "annotator": "weighted_alpaca_eval_gpt4_turbo"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(1, 0.0), (1.0, 0.0), (2, 1.0), (1.25, 0.25), (0, 0.5), (0.0, 0.5), (1.5, 0.5), (None, None)],
+)
+def test_a_preference_runs_from_one_to_two(written, references, given, expected):
+    (verdict,) = read_annotations(written(annotation("Why?", given)), references).verdicts
+    assert verdict.preference == expected
+    assert verdict.status == ("failed" if expected is None else "ok")
+
+
+@pytest.mark.parametrize("given", [0.99, 2.01, -1, True, False, [1.5], "1.5", float("inf")])
+def test_any_other_preference_is_refused(written, references, given):
+    with pytest.raises(InputError, match="question 2 has the preference"):
+        read_annotations(written(annotation("Why?", given)), references)
+
+
+def test_rows_without_an_annotator_have_an_unknown_judge(written, references):
+    row = annotation("Why?", 2)
+    del row["annotator"]
+    judging = read_annotations(written(row), references)
+    assert (judging.judge, judging.judge_says, judging.prompt) == ("unknown", "", "unknown@alpaca_eval")
+    assert judging.judge_options["annotator"] == ""
+
+
+@pytest.mark.parametrize(("official", "rows", "complete"), [(True, 4, True), (True, 3, False), (False, 4, False)])
+def test_a_judging_is_complete_with_every_question_of_the_official_list(
+    written, references, monkeypatch, official, rows, complete
+):
+    known = replace(alpaca_annotations.bench_named("alpacaeval", data_dir=references), complete=official)
+    monkeypatch.setattr(alpaca_annotations, "bench_named", lambda name, data_dir: known)
+    judging = read_annotations(written(*(annotation(i, 2) for i in INSTRUCTIONS[:rows])), references)
+    assert (judging.bench, judging.complete) == ("alpacaeval", complete)
+
+
+def test_one_instruction_of_anothers_makes_it_no_alpacaeval(written, references):
+    judging = read_annotations(written(annotation("Why?", 2), annotation("Else?", 2, dataset=None)), references)
+    assert (judging.bench, judging.complete) == ("annotations.json", False)
+    assert [(v.id, v.subset) for v in judging.verdicts] == [("0", "koala"), ("1", "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot be read as JSON"),
+        ('{"instruction": "Why?"}', "is no list of annotations"),
+        ("[1]", "row 1 has no instruction"),
+        (json.dumps([annotation("Why?", 1), {"instruction": "Say it.", "output_1": "a"}]), "row 2 has no output_2"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(tmp_path, references, text, says):
+    (tmp_path / "annotations.json").write_text(text)
+    with pytest.raises(InputError, match=says):
+        read_annotations(tmp_path / "annotations.json", references)
+
+
+def test_of_many_values_where_one_is_meant_three_are_shown(written, references):
+    rows = [annotation(i, 2, generator_1=f"model{place}") for place, i in enumerate(INSTRUCTIONS)]
+    with pytest.raises(InputError, match=r"generator_1 \(model0, model1, model2\); keep"):
         read_annotations(written(*rows), references)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gapo.errors import InputError
@@ -71,3 +72,15 @@ def test_wrong_names_and_seeds_are_answered() -> None:
 def test_a_new_rule_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FLIP_RULES, "first", lambda pairs, rng: list(range(len(pairs))))
     assert flip(TEN, 0.2, "first")[1] == (True, True) + (False,) * 8
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_flips_of_a_seed_are_the_same_in_every_release(seed: int) -> None:
+    """The first of numpy's permutation under [seed, 1]: published noise must stay what it was."""
+    order = np.random.default_rng([seed, 1]).permutation(10)
+    _, mask = flip(TEN, 0.4, seed=seed)
+    assert {place for place, now in enumerate(mask) if now} == set(order[:4].tolist())
+
+
+def test_untold_the_rule_is_random_and_the_seed_zero() -> None:
+    assert flip(TEN, 0.3) == flip(TEN, 0.3, "random", 0) != flip(TEN, 0.3, "random", 1)

@@ -1,14 +1,13 @@
 """Predicted FLOPs against torch's own counter, predicted bytes against the collectives that FSDP2 and DDP start."""
 
 from collections import Counter
-from contextlib import contextmanager
 
 import pytest
 import torch
 import torch.distributed as dist
 
 import tiny
-from collectives import Collectives, flop_counter
+from collectives import Collectives, as_one_of, flop_counter
 from gapo.anchor.engines import choose_engine
 from gapo.anchor.settings import AnchorSettings
 from gapo.errors import InputError
@@ -140,18 +139,6 @@ def test_simpo_takes_three_forwards_and_two_pass_seven():
 
 
 # ---- bytes ----
-
-
-@contextmanager
-def as_one_of(processes):
-    """A process group without other processes: collectives are started and move nothing."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
 
 
 def sharded(model, processes):

@@ -1,0 +1,109 @@
+"""Rows of mutants, and the page that tells their shares."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from mutation.operators import Mutant
+from mutation.targets import RESULTS, TESTS
+from mutation.trials import KILLED, SURVIVED, TIMED_OUT
+
+Key = tuple[str, str, str, int]
+EQUIVALENT = Path(__file__).with_name("equivalent.csv")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A mutant and what became of it. Its key has no line number: it stays the same when lines move."""
+
+    module: str
+    code: str
+    change: str
+    nth: int  # of the same change in the same words
+    line: int
+    kind: str
+    verdict: str
+    by: str
+
+    @property
+    def key(self) -> Key:
+        return self.module, self.code, self.change, self.nth
+
+
+def keyed(module: str, source: str, mutants: Callable[[str], Iterator[Mutant]]) -> Iterator[tuple[Key, Mutant]]:
+    lines, seen = source.splitlines(), Counter[tuple[str, str]]()
+    for mutant in mutants(source):
+        code = lines[mutant.line - 1].strip()
+        seen[code, mutant.change] += 1
+        yield (module, code, mutant.change, seen[code, mutant.change]), mutant
+
+
+def read() -> dict[Key, Row]:
+    path = RESULTS / "mutants.csv"
+    if not path.exists():
+        return {}
+    with open(path, newline="", encoding="utf-8") as lines:
+        rows = [Row(**row | {"nth": int(row["nth"]), "line": int(row["line"])}) for row in csv.DictReader(lines)]
+    return {row.key: row for row in rows}
+
+
+def equivalents() -> dict[Key, str]:
+    """Mutants that are the same program, judged by hand, with the reason."""
+    with open(EQUIVALENT, newline="", encoding="utf-8") as lines:
+        return {(r["module"], r["code"], r["change"], int(r["nth"])): r["reason"] for r in csv.DictReader(lines)}
+
+
+def write(rows: dict[Key, Row]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    ordered = [row for module in TESTS for row in rows.values() if row.module == module]
+    with open(RESULTS / "mutants.csv", "w", newline="", encoding="utf-8") as out:
+        table = csv.DictWriter(out, [field.name for field in fields(Row)], lineterminator="\n")
+        table.writeheader()
+        table.writerows(asdict(row) for row in ordered)
+    (RESULTS / "README.md").write_text(page(ordered), encoding="utf-8")
+
+
+def page(rows: list[Row]) -> str:
+    same = equivalents()
+    total = Counter(row.verdict for row in rows)
+    told = [row for row in rows if row.verdict == SURVIVED and row.key in same]
+    noticed = total[KILLED] + total[TIMED_OUT]
+    left = len(rows) - len(told)
+    lines = [
+        "# Mutation check",
+        "",
+        f"The tests notice **{noticed} of {len(rows)} mutants, {noticed / len(rows):.1%}**; without the "
+        f"{len(told)} survivors judged to be the same program, {noticed / left:.1%}.",
+        "",
+        "A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin "
+        "(`chosen`, `rejected`), a dropped statement (`tests/mutation/operators.py`). All of them are tried, none is "
+        "drawn by lot. Each runs against those tests of its module (`tests/mutation/targets.py`) that run its "
+        "statement, until one fails; a statement that no test runs survives. One that takes six times as long as it "
+        "should, and 20 s more, counts as noticed. Every mutant with its verdict and the test that noticed it is in "
+        "`mutants.csv`.",
+        "",
+        "    PYTHONPATH=tests python -m mutation.run",
+        "",
+        "| module | mutants | killed | timed out | survived | noticed |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for module in TESTS:
+        found = Counter(row.verdict for row in rows if row.module == module)
+        if found:
+            lines.append(_line(f"`{module}`", found))
+    lines += [_line("all", total), "", "## Survivors", ""]
+    for row in rows:
+        if row.verdict == SURVIVED:
+            reason = f" The same program: {same[row.key]}." if row.key in same else ""
+            lines.append(f"- `{row.module}` line {row.line}, `{row.change}`.{reason}")
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, found: Counter[str]) -> str:
+    count = found.total()
+    numbers = (count, found[KILLED], found[TIMED_OUT], found[SURVIVED])
+    return f"| {name} | {' | '.join(map(str, numbers))} | {1 - found[SURVIVED] / count:.1%} |"
