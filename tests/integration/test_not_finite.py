@@ -19,9 +19,8 @@ from runs_of_tests import text_rows, trainer, weights
 
 ROWS = text_rows(16)
 STEP = 3  # the one that goes wrong, of four
-ANCHORED = {
-    engine: {"objective": "gapo", "anchor_engine": engine} for engine in ("two_pass", "bank", "first_order", "streaming")
-}
+ENGINES = ("two_pass", "bank", "first_order", "streaming")
+ANCHORED = {engine: {"objective": "gapo", "anchor_engine": engine} for engine in ENGINES}
 METHODS = {
     **ANCHORED,
     "simpo": {"objective": "simpo"},

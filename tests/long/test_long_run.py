@@ -149,7 +149,7 @@ def test_the_step_after_a_checkpoint_is_in_the_record_as_it_is_computed_anew(lon
 
 @pytest.mark.parametrize("step", ENDS)
 def test_the_record_is_what_the_paper_says_in_float64(long_run, step):
-    """The literal loop over pairs and tokens, which shares nothing with the package: fp32's rounding is all there is."""
+    """A literal loop over pairs and tokens, which shares nothing with the package: what is left is fp32's rounding."""
     rows, pairs = long_run.rows(step + 1), long_run.pairs(step + 1)
     model = long_run.model(step).double()
     tiny.keep_double(model)

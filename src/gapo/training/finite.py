@@ -1,7 +1,7 @@
 """Numbers that are not finite stop a run, with the step and the pairs.
 
-Losses and gradients are looked at before each update, for what is known of them anyway. Weights are looked at where they
-would be written; between that they show in the log-probs of the next step.
+Losses and gradients are looked at before each update, by numbers that are there anyway. Weights are looked at where
+they would be written; until then they show in the log-probs of the next step.
 """
 
 from __future__ import annotations
