@@ -43,7 +43,7 @@ PAIR_SCHEMA = pa.schema(
     ]
 )
 WRITE_EVERY = 5.0  # seconds
-ROWS_A_GROUP = 2**15  # 5 MB in memory; cut by count and not by time of writing, so that equal runs have equal files
+ROWS_A_GROUP = 2**13  # a few MB while it is written; by count and not by time, so that equal runs have equal files
 
 
 class RunRecord:
