@@ -70,7 +70,9 @@ def test_the_recorded_run_has_moved_far_enough_to_tell_curves_apart(recorded):
 
 
 def test_both_processes_stop_at_a_pair_that_one_of_them_has(two_processes):
+    """Its log-probs at step 2; its gradient at step 1, where the other process has a direction and this one none."""
     said = [json.loads((two_processes / f"said-{rank}.json").read_text()) for rank in (0, 1)]
     assert said[0] == said[1]
-    step, pairs, guilty = said[0]
-    assert (step, pairs) == (2, guilty)
+    logps, gradient = said[0]
+    assert (logps["step"], logps["pairs"]) == (2, [logps["guilty"]])
+    assert (gradient["step"], gradient["pairs"]) == (1, [])

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
-from configurations import ALL, CASES, CONFIGURATIONS, TWO_PASS, Configuration
+from configurations import ALL, CASES, CONFIGURATIONS, TWO_PASS, Configuration, cut
 
 import gapo
 import tiny
@@ -99,17 +99,16 @@ def apart(one: Trajectory, other: Trajectory) -> float:
     return max(differences)
 
 
-def poisoned(folder: Path) -> list[Any]:
-    """Two processes, and at step 2 a pair of one of them is not finite: what this process says of it."""
-    run = lab_trainer(folder, "gapo", CONFIGURATIONS["two processes"])
+def poisoned(folder: Path, step: int, how: Configuration) -> Trajectory:
+    """Two processes, and at that step a pair of the second one is not finite: what this process says of it."""
+    run = lab_trainer(folder, "gapo", how)
+    guilty = json.loads(RECORDED.read_text())["gapo"]["pair_id"][8 * (step - 1) + 5]
     with pytest.MonkeyPatch.context() as patch:
-        guilty = json.loads(RECORDED.read_text())["gapo"]["pair_id"][8 + 5]  # of the second process
-        poison_pairs(patch, run, 2, [guilty], logps=(float("nan"), -1.0))
-        try:
+        broken = {"gradient": lambda flowing: flowing * float("nan")} if how.single else {"logps": (float("nan"), -1.0)}
+        poison_pairs(patch, run, step, [guilty], **broken)
+        with pytest.raises(TrainingStopped) as caught:
             run.train()
-        except TrainingStopped as stop:
-            return [stop.step, stop.pairs, [guilty]]
-    raise AssertionError("it did not stop")
+    return {"step": caught.value.step, "pairs": caught.value.pairs, "guilty": guilty}
 
 
 def main(out: Path | None) -> None:
@@ -124,7 +123,11 @@ def main(out: Path | None) -> None:
             found = followed(out / name / objective, name, objective)
             if found is not None:
                 (out / name / f"{objective}.json").write_text(json.dumps(found))
-    said = poisoned(out / "poisoned")
+    own = {"precision": "mixed", "anchor_direction": "rank"}  # at step 1 an audit waits for all processes
+    said = [
+        poisoned(out / "logps", 2, CONFIGURATIONS["two processes"]),
+        poisoned(out / "gradient", 1, Configuration("poison", {**cut(4, 1), **own}, single=True)),
+    ]
     (out / f"said-{torch.distributed.get_rank()}.json").write_text(json.dumps(said))
     torch.distributed.destroy_process_group()
 
