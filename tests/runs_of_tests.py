@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import torch
+from transformers import TrainerCallback
 
 import gapo
 import tiny
@@ -49,6 +50,16 @@ def trainer(folder, rows=None, *, model=None, eval_rows=None, dtype=torch.float6
         tokenizer if tokenizer is not None else tiny.tiny_tokenizer(),
         **extra,
     )
+
+
+class StopAfter(TrainerCallback):
+    """Ends a run after so many steps, with a schedule made for more."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **_):
+        control.should_training_stop = state.global_step >= self.step
 
 
 def weights(trained) -> torch.Tensor:

@@ -9,7 +9,15 @@ class InputError(ValueError):
 
 
 class TrainingStopped(RuntimeError):
-    """Training cannot go on (a non-finite number, for instance). The message names step and pairs."""
+    """Training cannot go on (a non-finite number, for instance). The message names step and pairs, at most five.
+
+    `pairs` are the ids of all that are to blame; none where it is not known which.
+    """
+
+    def __init__(self, message: str, step: int | None = None, pairs: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.step = step
+        self.pairs = list(pairs)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

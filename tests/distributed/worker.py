@@ -12,7 +12,7 @@ import torch
 from cases import CASES, PER_RANK, ROWS
 
 import tiny
-from runs_of_tests import text_rows, trainer
+from runs_of_tests import StopAfter, text_rows, trainer
 
 
 def main(kind: str, out: Path, names: list[str]) -> None:
@@ -65,7 +65,9 @@ def run(name: str, kind: str, folder: Path) -> dict[str, object] | None:
 
     broken_off = resume and ranks > 1
     if broken_off:
-        _until(made, 5)
+        stopped = made(10)
+        stopped.add_callback(StopAfter(5))
+        stopped.train()
     run_ = made(10)
     run_.train(resume_from_checkpoint=broken_off or None)
     metrics = run_.evaluate()
@@ -90,19 +92,6 @@ def whole_weights(model) -> torch.Tensor:
     """All trained parameters in one tensor, gathered where they are shards."""
     trained = [p for p in model.parameters() if p.requires_grad]
     return torch.cat([(p.full_tensor() if hasattr(p, "full_tensor") else p).detach().flatten() for p in trained])
-
-
-def _until(made, steps: int) -> None:
-    """A run that is stopped after some steps, with a schedule for ten."""
-    from transformers import TrainerCallback
-
-    class Stop(TrainerCallback):
-        def on_step_end(self, args, state, control, **_):
-            control.should_training_stop = state.global_step >= steps
-
-    stopped = made(10)
-    stopped.add_callback(Stop())
-    stopped.train()
 
 
 def let_cpus_shard() -> None:

@@ -4,23 +4,14 @@ import json
 
 import pytest
 import torch
-from transformers import TrainerCallback
 
 import gapo.training.choices
 from gapo.anchor.engines import Choice
 from gapo.errors import InputError
 from gapo.training.step import StepPlan
-from runs_of_tests import text_rows, trainer, weights
+from runs_of_tests import StopAfter, text_rows, trainer, weights
 
 SAVING = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "dtype": torch.float32}
-
-
-class StopAfter(TrainerCallback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **_):
-        control.should_training_stop = state.global_step >= self.step
 
 
 def cut_and_resumed(folder, *, change=None, **options):

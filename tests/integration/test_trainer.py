@@ -18,7 +18,7 @@ import tiny
 from gapo.errors import InputError, TrainingStopped
 from gapo.objectives import objectives
 from gapo.training.record import PAIR_SCHEMA
-from runs_of_tests import text_rows, trainer, weights
+from runs_of_tests import StopAfter, text_rows, trainer, weights
 
 NAMES = sorted(objectives())
 
@@ -133,14 +133,6 @@ def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_does(tmp_path
     lines = [(tmp_path / name / "steps.jsonl").read_text().splitlines() for name in ("whole", "cut")]
     assert [json.loads(line)["loss"] for line in lines[0]] == [json.loads(line)["loss"] for line in lines[1]]
     assert second.plan.moments == whole.plan.moments
-
-
-class StopAfter(TrainerCallback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **_):
-        control.should_training_stop = state.global_step >= self.step
 
 
 def test_the_same_seed_gives_the_same_bits(tmp_path):

@@ -71,7 +71,7 @@ def test_a_small_step_of_a_large_bf16_model_rounds_away_and_moved_says_so():
         assert moved == 0
 
 
-@pytest.mark.parametrize("length", [0.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("length", [0.0, float("nan"), float("inf"), 1e-45])  # 0.05 / 1e-45 is no float32
 def test_a_direction_without_length_leads_nowhere(length):
     parameters, direction = some_parameters(0, torch.float32)
     direction = [d * 0 + length for d in direction]

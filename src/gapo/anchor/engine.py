@@ -95,7 +95,10 @@ class Engine:
         checked: bool = True,
     ) -> Found:
         """Forward at one anchor; the direction's memory is used up. `checked`: its slope in the margin is known."""
-        if not (math.isfinite(direction.norm) and direction.norm > 0):  # no direction, no stress: the gap is 0
+        nowhere = not (math.isfinite(direction.norm) and direction.norm > 0)
+        if audit and self.forwards.mixed:  # ranks judge together, or none does: each may have its own direction
+            audit = not self.ranks.largest(int(nowhere))
+        if nowhere:  # no direction, no stress: the gap is 0
             return policy, policy, GroupFinding(direction.norm)
         radius = self.settings.radius
         home, anchor, moved = self.forwards(model, batches, policy, direction, radius, audit=audit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,8 +44,9 @@ class Geometry:
     def of(norms: Tensor, dots: Tensor, direction_norm: float, radius: float, pairs: int | None = None) -> Geometry:
         """From ||G_i||, G_i . g and ||g|| of one group; `pairs` in g, if there are more than these."""
         pairs = len(norms) if pairs is None else pairs
-        own = radius * norms**2 / (pairs * direction_norm) if direction_norm > 0 else torch.zeros_like(norms)
-        slope = radius * dots / direction_norm if direction_norm > 0 else torch.zeros_like(norms)
+        leads = math.isfinite(direction_norm) and direction_norm > 0  # else there is no anchor, and every gap is 0
+        own = radius * norms**2 / (pairs * direction_norm) if leads else torch.zeros_like(norms)
+        slope = radius * dots / direction_norm if leads else torch.zeros_like(norms)
         return Geometry(norms, dots / (norms * direction_norm), own, slope - own)
 
     @staticmethod

@@ -26,10 +26,12 @@ def displaced(
     The weights there have a storage of their own, and the parameters are pointed to it: home is never written to, so
     they are home again on exit, bit for bit, also after an error; the random state comes home too. `consume` makes the
     direction's memory that storage. Shards are moved where they lie, since FSDP2 gathers from there, and home is a copy
-    of them. A direction without length (0, inf or NaN) leads nowhere: nothing moves and the distance is 0.
+    of them. A direction without length (0, inf or NaN, or so short that radius/length overflows) leads nowhere: nothing
+    moves and the distance is 0.
     """
     length = global_norm(direction)
-    if not (math.isfinite(length) and length > 0) or radius == 0:
+    shortest = abs(radius) / min(torch.finfo(p.dtype).max for p in parameters)
+    if not (math.isfinite(length) and length > shortest) or radius == 0:
         with _same_random_state():
             yield 0.0
         return

@@ -123,6 +123,8 @@ def check_logps(model: nn.Module) -> None:
         theirs = inner(input_ids=input_ids, attention_mask=mask, use_cache=False).logits[0]
     finally:
         model.train(was_training)
+    if not bool(torch.isfinite(ours).all()):
+        raise InputError(f"{type(inner).__name__} gives log-probs that are not finite; its weights are damaged")
     difference = (ours - theirs.to(ours.dtype).log_softmax(-1)).abs().max().item()
     if not difference < (1e-3 if theirs.dtype in (torch.float32, torch.float64) else 0.1):  # bf16 rounds the logits
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from gapo.anchor.probe import GEOMETRY_COLUMNS, Geometry
 from gapo.model.logps import PairLogps
 from gapo.objectives import Slopes
 from gapo.training.drift import DriftProbe
+from gapo.training.finite import Suspects, check_gradient, check_losses
 from gapo.training.metrics import accuracy
 from gapo.training.monitors import Monitors
 from gapo.training.progress import Display, NotebookBars, Nothing
@@ -43,7 +44,7 @@ class Bookkeeping(TrainerCallback):
         self.monitors = Monitors(logger.warning)
         self.grad_norm = 0.0
         self.ids: list[str] = []
-        self.bad: list[str] = []  # pairs of the step whose loss is not finite
+        self._suspects = Suspects()
         self.show_on(NotebookBars())
         self.drift: DriftProbe | None = None
         self._since_log: list[dict[str, Any]] = []
@@ -110,18 +111,20 @@ class Bookkeeping(TrainerCallback):
     def new_step(self, rows: list[Tensor], report: AnchorReport | None, tokens: int) -> None:
         encoded = self._trainer.train_dataset.encoded
         self.ids = [encoded[int(i)].id for row in rows for i in row]
-        self.bad = []
+        self._suspects = Suspects()
         self._report, self._tokens = report, tokens
         self._parts: list[dict[str, Tensor]] = []
         self._flipped: list[bool | None] = [encoded[int(i)].flipped for row in rows for i in row]
 
-    def add(self, policy: PairLogps, found: Slopes, part: MicroBatch) -> None:
+    def add(self, rows: Tensor, policy: PairLogps, found: Slopes, part: MicroBatch) -> None:
         """One micro-batch of the step, as it was when its loss was taken."""
         nothing = torch.full_like(policy.chosen, float("nan"))
         gap = part.gap if part.gap is not None else nothing
         reference = part.needs.get("reference")
         relative = self._trainer.objective.reward.relative
         gain = self._trainer.objective.reward.gain(policy, reference if relative else None)  # type: ignore[arg-type]
+        own = [policy.chosen, policy.rejected, gain, *([part.gap] if part.gap is not None else [])]
+        self.look(rows, own, found.loss, part.geometry.grad_norm if part.geometry is not None else None)
         self._parts.append(
             {
                 "margin": policy.margin,
@@ -137,6 +140,23 @@ class Bookkeeping(TrainerCallback):
                 **{name: _column(part.geometry, name, nothing) for name in GEOMETRY_COLUMNS},
             }
         )
+
+    def look(self, rows: Tensor, own: Sequence[Tensor], loss: Tensor, norms: Tensor | None = None) -> None:
+        """For numbers that are not finite, at the pairs of a micro-batch."""
+        encoded = self._trainer.train_dataset.encoded
+        self._suspects.look([encoded[int(i)].id for i in rows], own, loss, norms)
+
+    def check_pairs(self) -> None:
+        """Stop if a pair of the step, or the direction to its anchor, is not finite."""
+        trainer = self._trainer
+        check_losses(self._suspects, trainer.model, trainer.state.global_step + 1, trainer.ranks)
+        if self._report is not None:
+            self.check_norm(self._report.direction_norm, "the margin's gradient")
+
+    def check_norm(self, norm: float, what: str) -> None:
+        """Stop if a gradient of the step is not finite."""
+        trainer = self._trainer
+        check_gradient(norm, what, self._suspects, self.ids, trainer.state.global_step + 1, trainer.ranks)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._trainer.come_home()

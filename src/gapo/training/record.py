@@ -1,7 +1,8 @@
 """What a run leaves behind as it goes: one line a step, one row a pair and step.
 
 `steps.jsonl` grows line by line. `pairs.parquet` is written anew, whole, at intervals that keep the cost of writing
-under a few per cent, so that a kill at any moment leaves a readable file.
+under a few per cent, so that a kill at any moment leaves a readable file. Rows that are on disk are not in memory: they
+go from the old file to the new one a group at a time, so a long run takes no more memory than a short one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ PAIR_SCHEMA = pa.schema(
     ]
 )
 WRITE_EVERY = 5.0  # seconds
+ROWS_A_GROUP = 2**13  # a few MB while it is written; by count and not by time, so that equal runs have equal files
 
 
 class RunRecord:
@@ -49,16 +52,14 @@ class RunRecord:
     def __init__(self, folder: Path) -> None:
         self.steps_path = folder / "steps.jsonl"
         self.pairs_path = folder / "pairs.parquet"
-        self._tables: list[pa.Table] = []
+        self._unwritten: list[pa.Table] = []
         self._next_write = 0.0
 
     def start(self, after_step: int = 0) -> None:
         """Begin, or go on after this step: later lines of an interrupted run are dropped, earlier ones kept."""
-        self._tables = []
+        self._unwritten = []
         if after_step:
-            if self.pairs_path.is_file():
-                table = pq.read_table(self.pairs_path, schema=PAIR_SCHEMA)  # columns of later versions become null
-                self._tables = [table.filter(pc.less_equal(table["step"], after_step))]
+            self._write(table.filter(pc.less_equal(table["step"], after_step)) for table in self._written())
             kept = [line for line in read_steps(self.steps_path) if line["step"] <= after_step]
         else:
             kept = []
@@ -71,7 +72,7 @@ class RunRecord:
         """One step: its line and its pairs' rows (a column a key)."""
         with open(self.steps_path, "a") as file:
             file.write(json.dumps({key: _plain(value) for key, value in line.items()}) + "\n")
-        self._tables.append(pa.table(dict(rows), schema=PAIR_SCHEMA))
+        self._unwritten.append(pa.table(dict(rows), schema=PAIR_SCHEMA))
         if time.monotonic() >= self._next_write:
             self.write_pairs()
 
@@ -82,14 +83,37 @@ class RunRecord:
 
     def write_pairs(self) -> None:
         """Write every row so far."""
-        if not self._tables:
+        if not self._unwritten:
             return
         start = time.monotonic()
-        self._tables = [pa.concat_tables(self._tables).combine_chunks()]
-        with whole_file(self.pairs_path) as part:
-            pq.write_table(self._tables[0], part, compression="zstd")
+        self._write(chain(self._written(), [pa.concat_tables(self._unwritten)]))
+        self._unwritten = []
         took = time.monotonic() - start
         self._next_write = time.monotonic() + max(WRITE_EVERY, 30 * took)
+
+    def _written(self) -> Iterator[pa.Table]:
+        """The rows on disk, some at a time; columns of later versions are null."""
+        if self.pairs_path.is_file():
+            with pq.ParquetFile(self.pairs_path) as file:
+                for batch in file.iter_batches(ROWS_A_GROUP):
+                    read = [PAIR_SCHEMA.empty_table(), pa.Table.from_batches([batch])]
+                    yield pa.concat_tables(read, promote_options="default").select(PAIR_SCHEMA.names)
+
+    def _write(self, tables: Iterable[pa.Table]) -> None:
+        with whole_file(self.pairs_path) as part, pq.ParquetWriter(part, PAIR_SCHEMA, compression="zstd") as writer:
+            for group in _in_groups(tables):
+                writer.write_table(group.combine_chunks(), row_group_size=ROWS_A_GROUP)
+
+
+def _in_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    rest = PAIR_SCHEMA.empty_table()
+    for table in tables:
+        rest = pa.concat_tables([rest, table])
+        while len(rest) >= ROWS_A_GROUP:
+            yield rest[:ROWS_A_GROUP]
+            rest = rest[ROWS_A_GROUP:]
+    if len(rest):
+        yield rest
 
 
 def _set_aside(path: Path) -> None:

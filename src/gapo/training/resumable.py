@@ -19,6 +19,7 @@ from gapo.model.ranks import Ranks
 from gapo.storage import clear_parts
 from gapo.training.checkpoints import FOLDER, newest_whole, rotate, seal, set_aside, whats_missing
 from gapo.training.choices import take_up_choices
+from gapo.training.finite import check_weights
 from gapo.training.shard import ShardingTrainer
 from gapo.training.state import digest_of, read_state, write_state
 
@@ -85,6 +86,7 @@ class ResumableTrainer(ShardingTrainer):
         step = self.state.global_step
         if step == self._saved_step:
             return  # the same weights: writing them again would only unmake a whole checkpoint for a while
+        check_weights(self.model, step, self.ranks)
         folder = Path(self._get_output_dir(trial)) / f"checkpoint-{step}"
         if self.args.should_save:
             shutil.rmtree(folder, ignore_errors=True)  # half-written before a kill
@@ -98,6 +100,12 @@ class ResumableTrainer(ShardingTrainer):
             seal(folder)
             self._rotate(folder, self.state)
         self._saved_step = step
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Weights that are not finite are refused; a checkpoint's have been looked at."""
+        if not _internal_call:
+            check_weights(self.model, self.state.global_step, self.ranks)
+        super().save_model(output_dir, _internal_call)
 
     def _rotate(self, newest: Path, state: TrainerState) -> None:
         best = state.best_model_checkpoint

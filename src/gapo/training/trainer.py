@@ -30,7 +30,7 @@ from gapo.training.bookkeeping import Bookkeeping
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs, encoded_sets
-from gapo.training.finite import bad_losses, check_gradient, check_losses, check_weights
+from gapo.training.finite import check_weights
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
 from gapo.training.references import References
@@ -194,7 +194,9 @@ class PreferenceTrainer(ResumableTrainer):
         if callable(switch := getattr(self.optimizer, "train", None)):
             switch()  # schedule-free optimisers have two modes
         found, policy = self._backward(part, pairs, self.accelerator.backward)
-        if not self.args.sam_radius:  # SAM has written the step down at home
+        if self.args.sam_radius:  # SAM has written the step down at home
+            self.books.look(inputs["index"], [policy.chosen, policy.rejected], found.loss)
+        else:
             self._write_down(part, inputs["index"], found, policy)
         return self._closed(inputs, found.loss.sum() / pairs)
 
@@ -203,7 +205,7 @@ class PreferenceTrainer(ResumableTrainer):
         self._loss += float(loss)
         if "last" not in inputs:
             return loss if self.ranks.alone else torch.zeros_like(loss)
-        check_losses(self.books.bad, self.state.global_step + 1, self.ranks)
+        self.books.check_pairs()
         if not (inputs["gradient_known"] or is_sharded(self.model)):  # shards are summed by every backward
             self.ranks.sum_gradients(self._trained())
         return loss if self.ranks.alone else torch.full_like(loss, self.ranks.sum_of(self._loss))
@@ -215,10 +217,7 @@ class PreferenceTrainer(ResumableTrainer):
         return micro_batch_backward(self.model, self.objective, part, pairs, self.accelerator.autocast, run)
 
     def _write_down(self, part: MicroBatch, rows: Tensor, found: Slopes, policy: PairLogps) -> None:
-        at = part.policy if part.policy is not None else policy
-        ids = [self.train_dataset.encoded[int(i)].id for i in rows]
-        self.books.bad += bad_losses(found.loss, at, ids)
-        self.books.add(at, found, part)
+        self.books.add(rows, part.policy if part.policy is not None else policy, found, part)
 
     def _move_uphill(self, prepared: list[MicroBatch], rows: list[Tensor], pairs: int) -> list[MicroBatch]:
         """SAM: the step's gradient will be taken at theta + rho * g/||g|| of the step's own loss."""
@@ -229,7 +228,9 @@ class PreferenceTrainer(ResumableTrainer):
             if not is_sharded(self.model):
                 self.ranks.sum_gradients(trained)
             uphill = [p.grad if p.grad is not None else torch.zeros_like(p) for p in trained]
-        self._away.enter_context(displaced(trained, uphill, self.args.sam_radius))
+        if not self._away.enter_context(displaced(trained, uphill, self.args.sam_radius)):  # stayed at home: why?
+            self.books.check_pairs()
+            self.books.check_norm(global_norm(uphill), "the gradient SAM follows")
         return self.plan.again(self.model, prepared)
 
     def come_home(self) -> None:
@@ -241,7 +242,7 @@ class PreferenceTrainer(ResumableTrainer):
         if norm is None:
             norm = global_norm(p.grad for p in self.model.parameters() if p.grad is not None)
         norm = norm.full_tensor() if is_shard(norm) else norm
-        check_gradient(float(norm), self.books.ids, self.state.global_step + 1)
+        self.books.check_norm(float(norm), "the gradient")
         self.books.grad_norm = float(norm)
         return norm
 
