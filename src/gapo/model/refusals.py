@@ -45,8 +45,8 @@ NO_8BIT = (
 )
 
 NO_HUB_TOKEN = (
-    "hub_token is refused: it would be written into every checkpoint and beside the model; put it into $HF_TOKEN, or log "
-    "in once with `hf auth login`"
+    "hub_token is refused: it would be written into every checkpoint and beside the model; put it into $HF_TOKEN, or "
+    "log in once with `hf auth login`"
 )
 
 
