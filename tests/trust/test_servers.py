@@ -45,18 +45,10 @@ def test_it_listens_on_loopback_and_nowhere_else(server):
 
 def test_every_answer_has_the_headers_that_forbid(server):
     at = f"/{server.token}/"
-    asked = [
-        (at, "GET"),
-        (f"{at}status", "GET"),
-        (f"{at}page", "GET"),
-        (f"{at}report", "GET"),
-        ("/", "GET"),
-        (at, "POST"),
-    ]
-    asked.append((f"{at}status", "GET"))
-    hosts = [None] * 6 + ["evil.example"]
+    asked = [(at, "GET", None), ("/", "GET", None), (at, "POST", None), (f"{at}status", "GET", "evil.example")]
+    asked += [(f"{at}{name}", "GET", None) for name in ("status", "page", "report")]
     seen = set()
-    for (path, method), host in zip(asked, hosts, strict=True):
+    for path, method, host in asked:
         status, headers, _ = ask(server, path, method, host=host)
         seen.add(status)
         assert headers["X-Content-Type-Options"] == "nosniff"
