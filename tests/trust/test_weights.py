@@ -64,7 +64,7 @@ def test_a_hub_model_that_is_only_a_pickle_is_the_same_sentence():
     error = OSError(
         "a/b does not appear to have a file named model.safetensors and thus cannot be loaded with `safetensors`."
     )
-    assert "convert it to safetensors" in words_of_trust("a/b", error)
+    assert "convert it to safetensors" in words_of_trust("a/b", error, trusted=True)
 
 
 @pytest.mark.parametrize(

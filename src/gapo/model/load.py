@@ -105,7 +105,7 @@ def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> An
     except Exception as error:  # a dozen libraries may speak here; the user needs one sentence
         if os.environ.get("GAPO_DEBUG"):
             raise
-        if (told := words_of_trust(name, error)) is not None:
+        if (told := words_of_trust(name, error, bool(options["trust_remote_code"]))) is not None:
             raise InputError(told) from None
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         known = ", ".join(["lab", *WHEEL_MODELS])

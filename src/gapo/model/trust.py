@@ -10,7 +10,7 @@ from pathlib import Path
 from gapo.errors import InputError
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-BESIDE = ("training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth")  # of a trainer, not weights
+BESIDE = ("training_args", "optimizer", "scheduler", "scaler", "rng_state")  # of a trainer, not weights of a model
 ADAPTERS = "adapter_model"
 
 
@@ -26,10 +26,10 @@ def refuse_pickled_adapters(folder: Path) -> None:
         _refuse(folder, _pickles(folder), "PeftModel.from_pretrained(...).save_pretrained(...)")
 
 
-def words_of_trust(name: str, error: Exception) -> str | None:
+def words_of_trust(name: str, error: Exception, trusted: bool) -> str | None:
     """What transformers says at length about code and pickles, in a sentence; None if it speaks of something else."""
     said = str(error)
-    if "trust_remote_code" in said or "custom code which" in said:
+    if not trusted and ("trust_remote_code" in said or "custom code which" in said):
         return (
             f"{name!r} needs Python code of its own to be run on this machine; read it, and if you trust it ask for it "
             "with model.trust_remote_code=true (gapo train) or --trust-remote-code (other commands)"
@@ -41,7 +41,7 @@ def words_of_trust(name: str, error: Exception) -> str | None:
 
 def _pickles(folder: Path) -> list[str]:
     found = (path.name for path in folder.iterdir() if path.suffix in PICKLES)
-    return sorted(name for name in found if name not in BESIDE)
+    return sorted(name for name in found if not name.startswith(BESIDE))
 
 
 def _refuse(folder: Path, pickles: list[str], way: str) -> None:
