@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapo.cli.eval import MODEL_HELP, Limit, MaxLength, Split, Template
+from gapo.cli.eval import MODEL_HELP, Limit, MaxLength, Split, Template, Trust
 from gapo.cli.launch import rank_here
 from gapo.cli.report import in_browser
 from gapo.cli.terminal import AsJson, Quiet, Voice, only_our_words
@@ -31,6 +31,7 @@ def audit(
     model: Annotated[str, typer.Option(help=MODEL_HELP)],
     out: Annotated[Path | None, typer.Option(help="Folder of the audit; else runs/audits/DATA-MODEL.")] = None,
     adapter: Annotated[str | None, typer.Option(metavar="DIR", help="Adapters to put on the model.")] = None,
+    trust: Trust = False,
     compositions: Annotated[int, typer.Option(min=1, help="Random compositions of the anchor batches.")] = 4,
     batch_pairs: Annotated[int, typer.Option(min=1, help="Pairs that share an anchor.")] = 32,
     exact: Annotated[
@@ -97,7 +98,7 @@ def audit(
         if launched() == 1:
             launch(processes)
             return
-    _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, voice, open_page)
+    _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, voice, open_page, trust)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class _Keep:
     out: Path
 
 
-def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_page: bool) -> None:
+def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_page: bool, trust: bool) -> None:
     from gapo.cli.audit_progress import Telling
     from gapo.model.ranks import join, leave
     from gapo.pairs.formats import load_pairs
@@ -122,7 +123,7 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_
     try:
         with Telling(voice) as telling:
             found = finished(asked, folder, pairs) if keep is not None else None
-            found = found or _scored(asked, folder, pairs, telling, ranks)
+            found = found or _scored(asked, folder, pairs, telling, ranks, trust)
     except KeyboardInterrupt:
         if ranks.first:
             typer.echo("\ngapo: interrupted; what is scored is kept, and the same command goes on", err=True)
@@ -136,13 +137,13 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_
     leave()
 
 
-def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Telling, ranks: Ranks) -> Audit:
+def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Telling, ranks: Ranks, trust: bool) -> Audit:
     from gapo.runs.audit import audited
     from gapo.runs.audit_folder import AuditFolder
     from gapo.runs.audit_model import load_audited
 
     with ranks.first_first():  # a wheel is fetched once
-        subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.voice.say)
+        subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.voice.say, trust_remote_code=trust)
     command = ["gapo", *sys.argv[1:]]
     listener = telling.listener()
     return audited(

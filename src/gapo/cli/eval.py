@@ -30,6 +30,7 @@ DataDir = Annotated[
 Shots = Annotated[int | None, typer.Option("--num-fewshot", min=0, help="Few-shot items; else the task's own number.")]
 Chat = Annotated[bool, typer.Option("--chat-template", help="Ask in the model's chat template.")]
 NewTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a generated answer; else the task's own.")]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run Python code that comes with the model.")]
 BatchSize = Annotated[int, typer.Option(min=1, help="Requests at once.")]
 
 
@@ -64,6 +65,7 @@ def reward(
     limit: Limit = None,
     template: Template = "auto",
     max_length: MaxLength = 2048,
+    trust: Trust = False,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -82,11 +84,11 @@ def reward(
     voice = _voice(quiet, as_json)
     kind = reward_kind(objective, reference)
     pairs = load_pairs(data, split=split, limit=limit)
-    subject = load_subject(model, voice.say)
+    subject = load_subject(model, voice.say, trust_remote_code=trust)
     encoded = encode_for(subject, pairs, template=template, max_length=max_length)
     theirs = None
     if reference is not None:
-        other = load_subject(reference, voice.say)
+        other = load_subject(reference, voice.say, trust_remote_code=trust)
         need_same_tokens(subject, other, "a reward above a reference")
         theirs = subject_logps(other, encoded)
     rewards = pair_rewards(encoded, kind.reward, subject_logps(subject, encoded), theirs)
@@ -110,6 +112,7 @@ def drift(
     seed: Annotated[int, typer.Option(help="Of drawn replies.")] = 0,
     template: Template = "auto",
     max_length: MaxLength = 2048,
+    trust: Trust = False,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -124,7 +127,7 @@ def drift(
     from gapo.pairs.encode import Encoder
 
     voice = _voice(quiet, as_json)
-    subject, base = load_subject(model, voice.say), load_subject(against, voice.say)
+    subject, base = (load_subject(name, voice.say, trust_remote_code=trust) for name in (model, against))
     need_same_tokens(subject, base, "a KL divergence")
     encoder = Encoder(subject.tokenizer, max_length=max_length, template=template)
     drawn = {"seed": seed, "max_new_tokens": max_new_tokens}
@@ -147,6 +150,7 @@ def tasks(
     max_new_tokens: NewTokens = None,
     batch_size: BatchSize = 8,
     seed: Annotated[int, typer.Option(help="Of few-shot items and of sampling.")] = 1234,
+    trust: Trust = False,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -165,7 +169,8 @@ def tasks(
     need_extra(wanted)
     voice = _voice(quiet, as_json)
     settings = TaskSettings(data_dir, num_fewshot, limit, chat_template, max_new_tokens, batch_size, seed)
-    found = {"model": model, **run_tasks(load_subject(model, voice.say), wanted, settings)}
+    subject = load_subject(model, voice.say, trust_remote_code=trust)
+    found = {"model": model, **run_tasks(subject, wanted, settings)}
     _show(voice, f"{model}, lm-eval {found['lm_eval']}, data from {found['data']}, seed {seed}", task_table(found))
     _keep(voice, found, task_table(found), "-".join(["tasks", *wanted])[:80], model, out)
 
@@ -189,6 +194,7 @@ def everything(
     template: Template = "auto",
     max_length: MaxLength = 2048,
     seed: Annotated[int, typer.Option(help="Of the lab's replies.")] = 0,
+    trust: Trust = False,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -210,7 +216,8 @@ def everything(
     settings = TaskSettings(data_dir, num_fewshot, task_limit, chat_template, max_new_tokens, batch_size)
     pairs = {"data": data, "split": split, "limit": limit, "template": template, "max_length": max_length}
     folders = {"judged": tuple(judged or ()), "base_judged": tuple(judged_base or ())}
-    wanted = Wanted(**pairs, **folders, tasks=tuple(task or ()), settings=settings, seed=seed)  # type: ignore[arg-type]
+    chosen = {"tasks": tuple(task or ()), "settings": settings, "seed": seed, "trust_remote_code": trust}
+    wanted = Wanted(**pairs, **folders, **chosen)  # type: ignore[arg-type]
     comparison = evaluate_all(model, against, wanted, voice.say)
     rows = [cells(row) for row in comparison["rows"]]
     _show(voice, "", Table(("measure", model, against, "difference (paired)", "n"), rows))

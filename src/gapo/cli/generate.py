@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gapo.cli.eval import Trust
 from gapo.cli.terminal import AsJson, Meter, Quiet, Voice
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def generate(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
     adapter: Annotated[str | None, typer.Option(help="A folder of LoRA adapters for MODEL.")] = None,
+    trust: Trust = False,
     batch_tokens: Annotated[int, typer.Option(help="Tokens at once, prompts and answers: a matter of memory.")] = 16384,
     base_url: Annotated[
         str | None, typer.Option(help="An OpenAI-compatible server, http://localhost:8000/v1 say; MODEL is of it.")
@@ -74,7 +76,7 @@ def generate(
         _no_options_of_weights(template=template, dtype=dtype, adapter=adapter)
         answerer = _served(base_url, model, decoding, called, concurrency)
     else:
-        answerer = _loaded(model, adapter, dtype, decoding, called, template, batch_tokens, progress)
+        answerer = _loaded(model, adapter, dtype, trust, decoding, called, template, batch_tokens, progress)
     try:
         with voice.meter("answers", len(questions.questions)) as progress.meter:
             answers = generate_answers(answerer, questions, path, progress.told)
@@ -110,6 +112,7 @@ def _loaded(
     model: str,
     adapter: str | None,
     dtype: str | None,
+    trust: bool,
     decoding: Decoding,
     name: str,
     template: str | None,
@@ -123,7 +126,9 @@ def _loaded(
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    weights, tokenizer = load_answering(model, adapter=adapter, dtype=dtype or "float32", say=progress.voice.say)
+    weights, tokenizer = load_answering(
+        model, adapter=adapter, dtype=dtype or "float32", trust_remote_code=trust, say=progress.voice.say
+    )
     options = {"template": template or "auto", "batch_tokens": batch_tokens, "stepped": progress.stepped}
     return BatchedAnswerer(weights, tokenizer, name, decoding, **options)  # type: ignore[arg-type]
 

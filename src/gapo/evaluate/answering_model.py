@@ -8,12 +8,18 @@ from typing import Any
 from gapo.errors import InputError
 from gapo.evaluate.subject import base_of, holds_adapters, run_folder
 from gapo.model.load import load_policy
+from gapo.model.trust import refuse_pickled_adapters
 from gapo.model.wheel import Say
 from gapo.pairs.table import one_line
 
 
 def load_answering(
-    name: str, *, adapter: str | None = None, dtype: str = "float32", say: Say = print
+    name: str,
+    *,
+    adapter: str | None = None,
+    dtype: str = "float32",
+    trust_remote_code: bool = False,
+    say: Say = print,
 ) -> tuple[Any, Any]:
     """Model and tokenizer on the device there is. Adapters become part of fp32 weights before these are rounded."""
     import torch
@@ -23,7 +29,8 @@ def load_answering(
         name = str(run / "model")
     if adapter is None and holds_adapters(Path(name).expanduser()):
         name, adapter = base_of(Path(name).expanduser()), name
-    policy = load_policy(name, dtype="float32" if adapter else dtype, frozen=True, say=say)
+    stored = "float32" if adapter else dtype
+    policy = load_policy(name, dtype=stored, frozen=True, trust_remote_code=trust_remote_code, say=say)
     model: Any = policy.model if adapter is None else _with_adapter(policy.model, Path(adapter).expanduser())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device=device, dtype=getattr(torch, dtype)).eval(), policy.tokenizer
@@ -48,6 +55,7 @@ def _with_adapter(model: Any, folder: Path) -> Any:
 
     if not holds_adapters(folder):
         raise InputError(f"{folder} holds no adapters (no adapter_config.json); --adapter names a folder of peft's")
+    refuse_pickled_adapters(folder)
     try:
         adapted = PeftModel.from_pretrained(model, str(folder))
     except (ValueError, RuntimeError, KeyError, OSError) as error:

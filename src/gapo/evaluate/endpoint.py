@@ -57,6 +57,8 @@ class Endpoint:
     unspoken: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not self.key_variable.isidentifier():  # said without repeating it: it may be the key itself
+            raise InputError("--key-variable is the name of an environment variable that holds the key, not the key")
         scheme, _, rest = self.base_url.partition("://")
         if scheme not in ("http", "https") or not rest:
             raise InputError("a base URL begins with http:// or https://, such as http://localhost:8000/v1")

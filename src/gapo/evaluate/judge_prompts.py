@@ -16,6 +16,7 @@ from typing import Any
 
 from gapo.errors import InputError
 from gapo.evaluate.replies import sound
+from gapo.storage import read_yaml
 
 QUESTION, FIRST, SECOND = "question", "first", "second"
 # The names of these places in AlpacaEval's template, in Arena-Hard's of 2024 and of 2025, and in our own.
@@ -95,7 +96,7 @@ def _from_yaml(text: str, path: Path) -> list[tuple[str, str]]:
     import yaml
 
     try:
-        content: Any = yaml.safe_load(text)
+        content: Any = read_yaml(text)
     except yaml.YAMLError as error:
         raise InputError(f"the prompt file {path} is not YAML ({error})") from None
     turns = content.get("prompt_template") if isinstance(content, Mapping) else None

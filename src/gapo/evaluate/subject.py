@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gapo.errors import InputError
 from gapo.model.load import load_policy
+from gapo.model.trust import refuse_pickled_adapters
 from gapo.model.wheel import Say
+from gapo.storage import read_yaml
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,8 +41,11 @@ def run_folder(name: str) -> Path | None:
     return path if (path / "recipe.yaml").is_file() else None
 
 
-def load_subject(name: str, say: Say = print) -> Subject:
-    """Load what `load_policy` takes, the folder of a run, or a folder of adapters; on a GPU where there is one."""
+def load_subject(name: str, say: Say = print, *, trust_remote_code: bool = False) -> Subject:
+    """Load what `load_policy` takes, the folder of a run, or a folder of adapters; on a GPU where there is one.
+
+    A run's recipe does not decide whether a model's own code is run here: the folder may come from anybody.
+    """
     import torch
 
     run = run_folder(name)
@@ -50,9 +53,9 @@ def load_subject(name: str, say: Say = print) -> Subject:
     if run is not None and not folder.is_dir():
         raise InputError(f"{name} has no model yet; let the run finish (gapo train ... --resume)")
     if holds_adapters(folder):
-        policy = _adapted(folder, say)
+        policy = _adapted(folder, say, trust_remote_code)
     else:
-        policy = load_policy(str(folder) if run is not None else name, say=say)
+        policy = load_policy(str(folder) if run is not None else name, trust_remote_code=trust_remote_code, say=say)
     model = policy.model.eval()
     if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
         model = model.to("cuda")  # type: ignore[arg-type]
@@ -72,19 +75,20 @@ def base_of(folder: Path) -> str:
     return str(base)
 
 
-def _adapted(folder: Path, say: Say) -> Any:
+def _adapted(folder: Path, say: Say, trusted: bool) -> Any:
     """Adapters on the model they were trained on: as the run's recipe has it, or as the adapters name it."""
     from dataclasses import replace
 
     from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
 
+    refuse_pickled_adapters(folder)
     recipe = folder.parent / "recipe.yaml"
     if recipe.is_file():
-        settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))["model"]
+        settings = {**read_yaml(recipe.read_text(encoding="utf-8"))["model"], "trust_remote_code": trusted}
         policy = load_policy(**{key: value for key, value in settings.items() if key != "merge"}, say=say)
         set_peft_model_state_dict(policy.model, load_peft_weights(str(folder), device="cpu"))
         return policy
-    policy = load_policy(base_of(folder), say=say)
+    policy = load_policy(base_of(folder), trust_remote_code=trusted, say=say)
     return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))  # type: ignore[arg-type]
 
 

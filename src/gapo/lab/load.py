@@ -19,7 +19,7 @@ PAIRS_FOLDER = Path(__file__).parent.parent / "data" / "lab"
 def load_start() -> tuple[LlamaForCausalLM, PreTrainedTokenizerBase]:
     """A fresh copy of the start model, in evaluation mode, and its tokenizer."""
     model = LlamaForCausalLM.from_pretrained(START_FOLDER, local_files_only=True)
-    tokenizer = AutoTokenizer.from_pretrained(START_FOLDER, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(START_FOLDER, local_files_only=True, trust_remote_code=False)
     return model.train(False), tokenizer
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapo.errors import InputError
 from gapo.model.refusals import DTYPES, refuse_adapter, refuse_model_settings, refuse_quantized
+from gapo.model.trust import refuse_pickled_model, words_of_trust
 from gapo.model.wheel import WHEEL_MODELS, Say, model_from_wheel
 from gapo.pairs.hub import hub_as_it_is
 from gapo.storage import embedded
@@ -48,9 +49,13 @@ def load_policy(
 
     `dtype` (float32, bfloat16) and `quantization` (none, 4bit) say how frozen weights are stored; adapters are fp32.
     `frozen`: nothing will be trained, so the whole model may be stored in bfloat16 or float16.
+    `trust_remote_code`: run Python code that comes with the model; without it such a model is refused.
     """
     refuse_model_settings("float32" if frozen and dtype in DTYPES else dtype, lora, quantization)
-    source = str(resolve_model(name, say))
+    found = resolve_model(name, say)
+    if isinstance(found, Path):
+        refuse_pickled_model(found)
+    source = str(found)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     tokenizer = _loaded("tokenizer", name, source, options)
     if tokenizer.pad_token_id is None:
@@ -100,6 +105,8 @@ def _loaded(what: str, name: str, source: str, options: Mapping[str, Any]) -> An
     except Exception as error:  # a dozen libraries may speak here; the user needs one sentence
         if os.environ.get("GAPO_DEBUG"):
             raise
+        if (told := words_of_trust(name, error, bool(options["trust_remote_code"]))) is not None:
+            raise InputError(told) from None
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         known = ", ".join(["lab", *WHEEL_MODELS])
         raise InputError(
@@ -126,7 +133,9 @@ def _model(source: str, *, dtype: str, quantization: str, adapted: bool, **optio
             bnb_4bit_compute_dtype=torch.float32,
         )
     # by name: "auto" would take the checkpoint's own type, usually bf16
-    return AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype), **options)
+    return AutoModelForCausalLM.from_pretrained(
+        source, dtype=getattr(torch, dtype), use_safetensors=True, weights_only=True, **options
+    )
 
 
 _NOISE = re.compile(r"(dropout|pdrop|layerdrop|jitter_noise)(_prob|_p)?$")  # bare rates that layers keep

@@ -44,6 +44,11 @@ NO_8BIT = (
     "model.quantization=4bit"
 )
 
+NO_HUB_TOKEN = (
+    "hub_token is refused: it would be written into every checkpoint and beside the model; put it into $HF_TOKEN, or "
+    "log in once with `hf auth login`"
+)
+
 
 def refuse_launch(
     *,

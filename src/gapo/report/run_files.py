@@ -15,6 +15,7 @@ import yaml
 
 from gapo.errors import InputError
 from gapo.report.statistics import Numbers
+from gapo.storage import read_yaml
 
 PAIR_COLUMNS = (
     "step",
@@ -103,7 +104,7 @@ def _read_recipe(folder: Path) -> tuple[str, Mapping[str, Any]]:
         raise InputError(f"{folder} is not a run: {_why_not_a_run(folder)}")
     try:
         text = path.read_text(encoding="utf-8")
-        recipe = yaml.safe_load(text)
+        recipe = read_yaml(text)
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         where = str(error).splitlines()[0]
         raise InputError(f"{path} is not readable YAML ({where}); put back the recipe that training wrote") from error

@@ -133,7 +133,8 @@ def config_of(model: str) -> tuple[PreTrainedConfig, str]:
 
     source = resolve_model(model)
     try:
-        return AutoConfig.from_pretrained(str(source)), "its own config" if isinstance(source, Path) else "the Hub"
+        config = AutoConfig.from_pretrained(str(source), trust_remote_code=False)  # to look is not to run
+        return config, "its own config" if isinstance(source, Path) else "the Hub"
     except Exception as error:  # the Hub, its cache and broken files fail in many ways
         names = [name for one in ARCHITECTURES.values() for name in one.names]
         raise InputError(

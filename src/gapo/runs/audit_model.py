@@ -20,7 +20,14 @@ DTYPES = ("float32", "float64", "bfloat16")
 SAMPLED = 4096  # values of each weight that tell one model from another: training changes them all
 
 
-def load_audited(name: str, adapter: str | None = None, dtype: str = "float32", say: Say = print) -> Subject:
+def load_audited(
+    name: str,
+    adapter: str | None = None,
+    dtype: str = "float32",
+    say: Say = print,
+    *,
+    trust_remote_code: bool = False,
+) -> Subject:
     """A model, a run, a folder of adapters, or a base with the adapters of `adapter`; adapters alone are moved.
 
     `dtype` is that of the weights: float32; float64; or bfloat16 for a base that stays frozen under adapters.
@@ -30,11 +37,11 @@ def load_audited(name: str, adapter: str | None = None, dtype: str = "float32", 
     run = run_folder(name)
     folder = run / "model" if run is not None else Path(name).expanduser()
     if adapter is not None:
-        subject = _with_adapters(name, Path(adapter).expanduser(), dtype, say)
+        subject = _with_adapters(name, Path(adapter).expanduser(), dtype, say, trust_remote_code)
     elif holds_adapters(folder) and run is None and not (folder.parent / "recipe.yaml").is_file():
-        subject = _with_adapters(base_of(folder), folder, dtype, say, shown=name)
+        subject = _with_adapters(base_of(folder), folder, dtype, say, trust_remote_code, shown=name)
     else:
-        subject = load_subject(name, say)
+        subject = load_subject(name, say, trust_remote_code=trust_remote_code)
         if dtype == "bfloat16":
             raise InputError(
                 "--dtype bfloat16 stores a frozen base under adapters; an anchor's move of whole weights rounds away "
@@ -44,14 +51,17 @@ def load_audited(name: str, adapter: str | None = None, dtype: str = "float32", 
     return replace(subject, model=(model.double() if dtype == "float64" else model).to(_device()).eval())
 
 
-def _with_adapters(base: str, folder: Path, dtype: str, say: Say, shown: str | None = None) -> Subject:
+def _with_adapters(base: str, folder: Path, dtype: str, say: Say, trusted: bool, shown: str | None = None) -> Subject:
     from peft import PeftModel
 
     from gapo.model.load import in_fp32, load_policy, without_dropout
+    from gapo.model.trust import refuse_pickled_adapters
 
     if not (folder / "adapter_config.json").is_file():
         raise InputError(f"{folder} holds no adapter_config.json, so it is no adapter; give the folder peft wrote")
-    policy = load_policy(base, dtype="float32" if dtype == "float64" else dtype, frozen=True, say=say)
+    refuse_pickled_adapters(folder)
+    stored = "float32" if dtype == "float64" else dtype
+    policy = load_policy(base, dtype=stored, frozen=True, trust_remote_code=trusted, say=say)
     try:
         model = PeftModel.from_pretrained(policy.model, str(folder), is_trainable=True)  # type: ignore[arg-type]
     except (ValueError, RuntimeError, OSError) as error:

@@ -283,7 +283,8 @@ def _encoder(recipe: Recipe) -> Encoder | None:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        trusted = recipe["model"].get("trust_remote_code", False)
+        tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=trusted)
     except Exception as error:  # broken files raise anything
         raise InputError(f"the tokenizer of {name!r} cannot be read ({str(error).splitlines()[0][:150]})") from None
     data = recipe["data"]

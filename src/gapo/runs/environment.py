@@ -8,6 +8,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from gapo.runs.discretion import without_secrets
+
 PACKAGES = ("gapo", "torch", "transformers", "accelerate", "datasets", "peft", "safetensors", "pyarrow", "numpy")
 
 
@@ -23,13 +25,13 @@ def package_versions() -> dict[str, str | None]:
 
 
 def environment(command: list[str], seed: int) -> dict[str, Any]:
-    """Everything but where: no host, no user, no path."""
+    """Everything but where and by whose leave: no host, no user, no path, no key."""
     import torch
 
     from gapo.model.ranks import launched
 
     return {
-        "command": command,
+        "command": without_secrets(command),
         "seed": seed,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",

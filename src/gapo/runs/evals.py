@@ -46,6 +46,7 @@ class Wanted:
     judged: tuple[Path, ...] = ()
     base_judged: tuple[Path, ...] = ()
     seed: int = 0
+    trust_remote_code: bool = False
 
 
 def evaluate_all(model_name: str, base_name: str, wanted: Wanted, say: Say) -> dict[str, Any]:
@@ -56,7 +57,9 @@ def evaluate_all(model_name: str, base_name: str, wanted: Wanted, say: Say) -> d
         [m for path in paths for m in _judged(path, wanted, say)] for paths in (wanted.judged, wanted.base_judged)
     )
     pairs = load_pairs(wanted.data, split=wanted.split, limit=wanted.limit) if wanted.data else None
-    model, base = load_subject(model_name, say), load_subject(base_name, say)
+    model, base = (
+        load_subject(name, say, trust_remote_code=wanted.trust_remote_code) for name in (model_name, base_name)
+    )
     if is_lab(model) and is_lab(base):
         say("the lab's bench: true quality, sums")
         of_model, of_base = lab_measures(model, base, wanted.seed)

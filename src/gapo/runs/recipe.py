@@ -17,13 +17,13 @@ from typing import Any
 import yaml
 
 from gapo.errors import InputError, did_you_mean
-from gapo.model.refusals import refuse_launch, refuse_model_settings
+from gapo.model.refusals import NO_HUB_TOKEN, refuse_launch, refuse_model_settings
 from gapo.objectives import objectives
 from gapo.runs.about import about_section
 from gapo.runs.kinds import check_kind
 from gapo.runs.methods import methods_section, settle_methods, with_method
 from gapo.runs.selection import identity, settled
-from gapo.storage import embedded
+from gapo.storage import embedded, read_yaml
 
 Recipe = dict[str, dict[str, Any]]
 
@@ -83,7 +83,7 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 def _parsed(path: Path, name: str) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
@@ -119,7 +119,7 @@ def _apply(recipe: dict[str, Any], override: str) -> None:
     if not equals or len(path) < 2:
         raise InputError(f"{override!r} is not of the form section.key=value, for instance objective.beta=2.5")
     try:
-        parsed = yaml.safe_load(text)
+        parsed = read_yaml(text)
         value = _as_meant(path[-1], _with_numbers(parsed), parsed if parsed is None else text)
     except yaml.YAMLError:
         value = text
@@ -159,6 +159,8 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     _check_objectives(complete, where)
     refuse_model_settings(**complete["model"])
     train = complete["train"]
+    if train.get("hub_token"):
+        raise InputError(NO_HUB_TOKEN)  # before recipe.yaml is written
     refuse_launch(**{key: train[key] for key in ("deepspeed", "fp16", "fsdp", "fsdp_config") if key in train})
     return complete
 

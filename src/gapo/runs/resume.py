@@ -14,7 +14,7 @@ import yaml
 from gapo.errors import InputError
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences
-from gapo.storage import clear_parts, is_part, whole_file
+from gapo.storage import clear_parts, is_part, read_yaml, whole_file
 from gapo.training.checkpoints import FOLDER as CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def _read_yaml(path: Path) -> Recipe | None:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return None
     return content if isinstance(content, dict) else None

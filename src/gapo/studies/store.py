@@ -12,11 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gapo.runs.recipe import Recipe
 from gapo.runs.resume import RECIPE, RESULT, standing_of
-from gapo.storage import whole_file
+from gapo.storage import read_yaml, whole_file
 from gapo.studies.rows import Rows, read_rows, write_rows
 from gapo.training.checkpoints import FOLDER as CHECKPOINTS
 from gapo.training.checkpoints import PREFIX
@@ -38,7 +36,7 @@ class StoredRun:
 
     @cached_property
     def recipe(self) -> Recipe:
-        recipe: Recipe = yaml.safe_load((self.folder / RECIPE).read_text(encoding="utf-8"))
+        recipe: Recipe = read_yaml((self.folder / RECIPE).read_text(encoding="utf-8"))
         return recipe
 
     @cached_property

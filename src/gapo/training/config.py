@@ -12,7 +12,7 @@ from transformers import TrainingArguments
 from gapo.anchor import AnchorSettings
 from gapo.errors import InputError
 from gapo.model.ranks import Ranks, joined, launched
-from gapo.model.refusals import launched_in_bf16, refuse_launch
+from gapo.model.refusals import NO_HUB_TOKEN, launched_in_bf16, refuse_launch
 from gapo.objectives import Objective, get_objective
 from gapo.pairs.store import kept_in_memory
 from gapo.pairs.tokenise import process_count
@@ -72,6 +72,8 @@ class PreferenceConfig(TrainingArguments):
 
     def __post_init__(self) -> None:
         self.refuse_launch()
+        if self.hub_token:
+            raise InputError(NO_HUB_TOKEN)
         for key in ("enable_jit_checkpoint", "ignore_data_skip"):
             if getattr(self, key):
                 raise InputError(f"{key} is refused: a resumed run would not end where an uninterrupted one does")

@@ -9,6 +9,7 @@ from torch import nn
 
 from gapo.model.sharding import is_sharded, reshard
 from gapo.training.hub import ModelFolderTrainer
+from gapo.training.shard_metadata import only_weights, refuse_foreign_shards
 
 
 class ShardingTrainer(ModelFolderTrainer):
@@ -47,6 +48,23 @@ class ShardingTrainer(ModelFolderTrainer):
             setattr(self.callback_handler, name, getattr(self, name))
         self.callback_handler.train_dataloader = train_dataloader
         return self.model, train_dataloader
+
+    # ---- a checkpoint may come from anybody: nothing of it is read as code ----
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        refuse_foreign_shards(Path(resume_from_checkpoint))
+        with only_weights():
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with only_weights():
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_best_model(self) -> None:
+        if self.state.best_model_checkpoint:  # named by the checkpoint, perhaps in another folder
+            refuse_foreign_shards(Path(self.state.best_model_checkpoint))
+        with only_weights():
+            super()._load_best_model()
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Weights in shards are gathered on the first process, which writes the model as one."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import threading
 import time
 from base64 import b64encode
-from contextlib import contextmanager
 from hashlib import sha256
 
 import pytest
 
+from asked import ask, served
 from gapo.errors import InputError
 from gapo.report.live import LiveServer
 from gapo.report.live_page import LIVE_STYLE, SCRIPT
@@ -25,27 +23,6 @@ from gapo.runs.alive import at_work, is_at_work
 @pytest.fixture(autouse=True)
 def quick(monkeypatch) -> None:
     monkeypatch.setattr("gapo.report.elements.inline_svg", lambda drawn, *, key, label: tag("svg", id=key))
-
-
-@contextmanager
-def served(folder, port: int = 0):
-    with LiveServer(folder, port) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-
-
-def ask(server, path: str, method: str = "GET", host: str | None = None, body: bytes | None = None):
-    """Status, headers and content."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    headers = {"Host": host} if host is not None else {}
-    connection.request(method, path, body=body, headers=headers)
-    answer = connection.getresponse()
-    content = answer.read()
-    connection.close()
-    return answer.status, answer.headers, content
 
 
 def begun(folder, steps: int = 40):
