@@ -18,6 +18,7 @@ from gapo.lab.load import PAIRS_FOLDER, START_FOLDER, write_pairs
 from gapo.lab.measures import skill_kept
 from gapo.lab.split import split_requests
 from gapo.lab.tokenizer import build_tokenizer
+from gapo.storage import whole_folder
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 
@@ -28,10 +29,8 @@ def make(seed: int, start: Path, pairs: Path, schedule: Schedule) -> dict[str, A
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed)
     loss = learn(model, tokenizer, split.supervised, schedule, seed)
-    model.save_pretrained(start)
-    tokenizer.save_pretrained(start)
-    for name, part, offset in (("train", split.train, 1), ("test", split.test, 2)):
-        chosen = choose_pairs(model, tokenizer, [request.prompt for request in part], seed + offset)
+    for name, requests, offset in (("train", split.train, 1), ("test", split.test, 2)):
+        chosen = choose_pairs(model, tokenizer, [request.prompt for request in requests], seed + offset)
         write_pairs(chosen, pairs / f"{name}.jsonl.gz")
     record = {
         "seed": seed,
@@ -42,7 +41,10 @@ def make(seed: int, start: Path, pairs: Path, schedule: Schedule) -> dict[str, A
         "skill": skill_kept(model, tokenizer),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
-    (start / "make.json").write_text(json.dumps(record, indent=2) + "\n")
+    with whole_folder(start) as part:
+        model.save_pretrained(part)
+        tokenizer.save_pretrained(part)
+        (part / "make.json").write_text(json.dumps(record, indent=2) + "\n")
     return record
 
 

@@ -15,6 +15,7 @@ from gapo.runs.known_pairs import ASSUMED
 from gapo.runs.machines import GPUS, Machine
 from gapo.runs.predict import Cut, PredictedStep, predicted_step
 from gapo.runs.sizes import Sizes
+from gapo.storage import whole_file
 
 GLOBAL_BATCH = 128
 ANCHOR_PAIRS = 64
@@ -165,7 +166,9 @@ def filled(text: str) -> str:
 def main(pages: Sequence[str]) -> None:
     for name in pages:
         path = Path(name)
-        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = filled(path.read_text(encoding="utf-8"))
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
