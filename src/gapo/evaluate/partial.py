@@ -11,7 +11,9 @@ from typing import IO, Any
 
 from gapo.errors import InputError
 from gapo.evaluate.questions import Bench
+from gapo.evaluate.sealed_lines import opened, sealed
 from gapo.pairs.files import bare_name
+from gapo.storage import writing
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,13 @@ class Partial:
     def keep(self, made: Sequence[Made], bench: Bench) -> None:
         """Add answers; they are on the disk when this returns."""
         prompts = {each.id: each.prompt for each in bench.questions}
-        file = self._file or self._open()
-        for each in made:
-            row = {"id": each.id, "prompt": prompts[each.id], "output": each.text}
-            file.write(json.dumps({**row, "tokens": each.tokens, "finish": each.finish}, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+        with writing(self.path):
+            file = self._file or self._open()
+            for each in made:
+                row = {"id": each.id, "prompt": prompts[each.id], "output": each.text}
+                file.write(sealed({**row, "tokens": each.tokens, "finish": each.finish}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def finish(self) -> None:
         """The file is written: what is in it need not stay here; answers to other questions do."""
@@ -84,21 +87,14 @@ class Partial:
         if not whole:  # killed in the middle of a line, which then is no JSON and is skipped
             self._file.write("\n")
         if not any(True for _ in self._lines()):
-            self._file.write(json.dumps({"maker": self.maker}, ensure_ascii=False) + "\n")
+            self._file.write(sealed({"maker": self.maker}) + "\n")
         return self._file
 
     def _lines(self) -> list[dict[str, Any]]:
         if not self.path.exists():
             return []
-        found = []
-        for line in self.path.read_text("utf-8", errors="replace").split("\n"):
-            try:
-                content = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(content, dict):
-                found.append(content)
-        return found
+        lines = self.path.read_text("utf-8", errors="replace").split("\n")
+        return [content for line in lines if (content := opened(line)) is not None]
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
