@@ -105,7 +105,7 @@ def test_where_locks_are_not_known_a_long_silence_is_told(make_run, monkeypatch)
 def test_the_time_left_follows_the_steps_that_were_seen(make_run, monkeypatch):
     folder = begun(make_run())
     watcher, clock = Watcher(folder, {"train": {"max_steps": 60}}), [1000.0]
-    monkeypatch.setattr("gapo.report.standing.time.time", lambda: clock[0])
+    monkeypatch.setattr("gapo.report.standing.time.monotonic", lambda: clock[0])
     watcher.look()
     (folder / "steps.jsonl").write_text('{"step": 50}\n')
     clock[0] += 20

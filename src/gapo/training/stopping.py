@@ -1,0 +1,81 @@
+"""Asked to leave: SIGTERM, or Ctrl-C once, finishes the step and saves a checkpoint. Ctrl-C twice leaves now."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+from gapo.errors import Interrupted
+from gapo.model.ranks import joined
+
+if TYPE_CHECKING:
+    from gapo.training.trainer import PreferenceTrainer
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HEARD = {
+    signal.SIGINT: "the step is finished and a checkpoint saved; press again to leave now",
+    signal.SIGTERM: "asked to leave (SIGTERM); the step is finished and a checkpoint saved",
+}
+
+
+class Stopping(TrainerCallback):
+    """Hears the signals while a trainer trains, and makes all ranks stop after the same step."""
+
+    def __init__(self) -> None:
+        self.asked = 0  # the signal that asked, or 0
+        self._stepping = False
+
+    @contextmanager
+    def heard_by(self, trainer: PreferenceTrainer) -> Iterator[None]:
+        """Around `trainer.train`: after a stop there is a whole checkpoint, and `Interrupted` names it."""
+        trainer.add_callback(self)
+        with self._handlers():
+            yield
+            self.asked = trainer.ranks.largest(self.asked)
+            if self.asked:
+                trainer._save_checkpoint(trainer.model, None)  # nothing to do unless the last step was over when asked
+                trainer.ranks.wait()  # the first rank has sealed it
+                step = trainer.state.global_step
+                raise Interrupted(self.asked, Path(trainer._get_output_dir()) / f"checkpoint-{step}")
+
+    @contextmanager
+    def _handlers(self) -> Iterator[None]:
+        """Only the main thread can hear signals; what the user ignores (nohup) stays ignored."""
+        here = threading.current_thread() is threading.main_thread()
+        heard = [number for number in SIGNALS if here and signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._hear) for number in heard}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if not self._stepping or (self.asked and number == signal.SIGINT):
+            raise Interrupted(number)
+        if not self.asked and joined().first:
+            os.write(2, f"\ngapo: {HEARD[signal.Signals(number)]}\n".encode())  # a handler must not touch buffers
+        self.asked = self.asked or number
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._stepping = True
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.asked = joined().largest(self.asked)  # a rank that stopped alone would leave the others waiting
+        if self.asked:
+            control.should_save = control.should_training_stop = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.asked and control.should_training_stop:  # in the middle of one: nothing is due
+            control.should_evaluate = control.should_save = control.should_log = False
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._stepping = False
