@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from gapo.diagnostics.auditing import AuditSettings
 from gapo.diagnostics.tables import AUDIT
 from gapo.errors import InputError
+from gapo.runs.resume import is_free
 from gapo.storage import clear_parts, whole_file
 
 RESULT, PLAN, PARTS = "audit.json", "plan.json", "parts"
@@ -72,7 +73,7 @@ class AuditFolder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose another --out")
         before = self.plan
-        if before is None and self.path.is_dir() and any(not p.name.startswith(".") for p in self.path.iterdir()):
+        if before is None and not is_free(self.path):
             raise InputError(f"{self.path} is not empty and holds no audit; choose another --out")
         if before is not None and before.get("key") != plan.key:
             raise InputError(

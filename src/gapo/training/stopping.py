@@ -31,6 +31,7 @@ class Stopping(TrainerCallback):
 
     def __init__(self) -> None:
         self.asked = 0  # the signal that asked, or 0
+        self._agreed = False  # by all ranks
         self._stepping = False
 
     @contextmanager
@@ -71,10 +72,14 @@ class Stopping(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.asked = joined().largest(self.asked)  # a rank that stopped alone would leave the others waiting
         if self.asked:
-            control.should_save = control.should_training_stop = True
+            self._agreed = control.should_save = True
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._agreed:  # not sooner: the checkpoint keeps the flags, and is one to go on from
+            control.should_training_stop = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.asked and control.should_training_stop:  # in the middle of one: nothing is due
+        if self._agreed:  # in the middle of an epoch nothing is due
             control.should_evaluate = control.should_save = control.should_log = False
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
