@@ -6,10 +6,12 @@ safetensors writes to a name of its own and renames it; there the library's own 
 from __future__ import annotations
 
 import builtins
+import io
 import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,45 +32,55 @@ class FullDisk:
     within: str = ""
 
     def __call__(self) -> Callable[[], None]:
-        before = tempfile.mkstemp, tempfile.mkdtemp, os.chmod, builtins.open, safetensors.torch.serialize_file
-        made, made_folder, chmod, opened, serialize = before
+        patches = {
+            (tempfile, "mkstemp"): self._mkstemp,
+            (tempfile, "mkdtemp"): self._mkdtemp,
+            (safetensors.torch, "serialize_file"): self._serialize,
+            (builtins, "open"): self._open,
+            (io, "open"): self._open,  # pathlib's
+            (os, "open"): self._os_open,
+            (os, "chmod"): _chmod,
+        }
+        before = {place: getattr(*place) for place in patches}
+        for (module, name), patch in patches.items():
+            setattr(module, name, partial(patch, before[module, name]))
+        return lambda: [setattr(*place, real) for place, real in before.items()] and None
 
-        def mkstemp(*, dir: Any, prefix: str, suffix: str) -> tuple[int, str]:
-            handle, path = made(dir=dir, prefix=prefix, suffix=suffix)
-            if prefix == f".{self.name}." and self.within in str(dir):
-                os.unlink(path)
-                os.symlink(FULL, path)
-            elif prefix == ".gapo.json.":  # the first file of a checkpoint: others will be written beside it
-                self._trap(Path(dir))
-            return handle, path
+    def _mkstemp(self, real: Any, *, dir: Any, prefix: str, suffix: str) -> tuple[int, str]:
+        handle, path = real(dir=dir, prefix=prefix, suffix=suffix)
+        if prefix == f".{self.name}." and self.within in str(dir):
+            os.unlink(path)
+            os.symlink(FULL, path)
+        elif prefix == ".gapo.json.":  # the first file of a checkpoint: others will be written beside it
+            self._trap(Path(dir))
+        return handle, path
 
-        def mkdtemp(**where: Any) -> str:
-            path = made_folder(**where)
-            self._trap(Path(path))
-            return path
+    def _mkdtemp(self, real: Any, *where: Any, **options: Any) -> str:
+        path: str = real(*where, **options)
+        self._trap(Path(path))
+        return path
 
-        def serialize_file(tensors: Any, filename: Any, *more: Any, **options: Any) -> None:
-            name = Path(filename).name
-            if (name == self.name or name.startswith(f".{self.name}.")) and self.within in str(filename):
-                raise SafetensorError(NO_SPACE)
-            serialize(tensors, filename, *more, **options)
+    def _serialize(self, real: Any, tensors: Any, filename: Any, *more: Any, **options: Any) -> None:
+        name = Path(filename).name
+        if (name == self.name or name.startswith(f".{self.name}.")) and self.within in str(filename):
+            raise SafetensorError(NO_SPACE)
+        real(tensors, filename, *more, **options)
 
-        def open_(file: Any, mode: str = "r", *more: Any, **options: Any) -> Any:
-            appends = "a" in mode and not isinstance(file, int) and Path(file).name == self.name
-            return opened(FULL if appends else file, mode, *more, **options)
+    def _open(self, real: Any, file: Any, mode: str = "r", *more: Any, **options: Any) -> Any:
+        return real(FULL if "a" in mode and self._is_named(file) else file, mode, *more, **options)
 
-        def chmod_(path: Any, *more: Any, **options: Any) -> None:
-            if not os.path.islink(path):  # /dev/full is everybody's
-                chmod(path, *more, **options)
+    def _os_open(self, real: Any, file: Any, flags: int, *more: Any, **options: Any) -> int:
+        appends = bool(flags & os.O_APPEND) and self._is_named(file)
+        return int(real(FULL if appends else file, flags, *more, **options))
 
-        tempfile.mkstemp, tempfile.mkdtemp = mkstemp, mkdtemp
-        os.chmod, builtins.open, safetensors.torch.serialize_file = chmod_, open_, serialize_file
-        return lambda: _restore(*before)
+    def _is_named(self, file: Any) -> bool:
+        return not isinstance(file, int) and Path(os.fsdecode(file)).name == self.name
 
     def _trap(self, folder: Path) -> None:
         if self.within and self.within in str(folder) and not self.name.endswith(".safetensors"):
             (folder / self.name).symlink_to(FULL)
 
 
-def _restore(*before: Any) -> None:
-    tempfile.mkstemp, tempfile.mkdtemp, os.chmod, builtins.open, safetensors.torch.serialize_file = before
+def _chmod(real: Any, path: Any, *more: Any, **options: Any) -> None:
+    if not os.path.islink(path):  # /dev/full is everybody's
+        real(path, *more, **options)

@@ -22,7 +22,7 @@ SAFE = {
     "studies/times.py Times.keep": "a line of seconds: a help for estimates",
     "bench/records.py Lines.add": "a line of the bench, on the disk before the next is measured",
     "evaluate/verdict_cache.py VerdictCache.put": "one write, with a checksum, between line breaks of its own",
-    "evaluate/partial.py Partial._open": "a log of answers, each line with a checksum; the answers' file is whole",
+    "evaluate/partial.py Partial.keep": "a log of answers, each line with a checksum; the answers' file is whole",
     "runs/alive.py _taken": "the lock: who holds it is a help, the lock itself is the system's",
     "training/record.py _set_aside": "a rename of an earlier run's whole file",
     "training/checkpoints.py set_aside": "a rename of an earlier run's checkpoints",

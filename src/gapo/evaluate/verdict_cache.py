@@ -12,10 +12,10 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-from gapo.errors import InputError
+from gapo.errors import DiskTrouble, InputError
 from gapo.evaluate.sealed_lines import opened, sealed
 from gapo.evaluate.verdicts import OK, STATUSES, Reading
-from gapo.storage import cache_folder
+from gapo.storage import cache_folder, writing
 
 logger = logging.getLogger("gapo")
 
@@ -46,12 +46,15 @@ class VerdictCache:
         """Known from now on, also to whoever reads the file after a kill: it is one write."""
         line = "\n" + sealed({"key": key, **asdict(reading)}) + "\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-            try:
-                _write_all(handle, line.encode("utf-8", "replace"))
-            finally:
-                os.close(handle)
+            with writing(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+                try:
+                    _write_all(handle, line.encode("utf-8", "replace"))
+                finally:
+                    os.close(handle)
+        except DiskTrouble:
+            raise
         except OSError as error:
             raise InputError(f"a verdict cannot be kept in {self.path} ({error.strerror}); make room there") from None
         self._known[key] = reading

@@ -11,7 +11,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -153,9 +153,9 @@ def new_store(folder: Path) -> Iterator[StoreWriter]:
     part = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=".part"))
     writer = StoreWriter(part)
     try:
-        yield writer
+        with closing(writer):  # on a full disk, closing is one more write that fails
+            yield writer
     finally:
-        writer.close()
         shutil.rmtree(part, ignore_errors=True)
 
 
