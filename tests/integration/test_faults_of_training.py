@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import signal
 import socket
@@ -13,7 +16,7 @@ import kills
 from full_disk import FullDisk
 from gapo.storage import is_part
 from gapo.training.checkpoints import in_order, newest_whole
-from kills import Point, Renames
+from kills import BackwardsClock, Point, Renames
 
 SMALL = ("objective.name=gapo", "anchor.engine=two_pass", "train.max_steps=4", "train.logging_steps=1")
 IN_CHECKPOINT = "checkpoints"
@@ -151,3 +154,17 @@ def test_killed_while_pairs_and_token_ids_are_put_into_the_cache_it_makes_them_a
     assert "OUT is finished" in place.words
     (place.folder / "OUT" / "recipe.yaml").write_bytes((place.folder / "TRUTH" / "recipe.yaml").read_bytes())
     assert_same(place)
+
+
+def test_under_a_clock_that_goes_back_it_ends_with_the_same_bits_and_no_time_is_negative(place):
+    """A kill between checkpoints of which the newer looks older: the step says which is the newest, not the clock."""
+    assert place.run(fault=BackwardsClock(), point=Point(80, *LINE)) == -9, place.words
+    for step, path in enumerate(reversed(in_order(place.folder / "OUT" / "checkpoints"))):
+        os.utime(path, (3600 * step, 3600 * step))
+    assert place.run("--resume", fault=BackwardsClock()) == 0, place.words
+    assert "going on from OUT/checkpoints/checkpoint-2" in place.words
+    assert_same(place)
+    assert json.loads((place.folder / "OUT" / "evals.json").read_text())["seconds"] >= 0
+    lines = [json.loads(line) for line in (place.folder / "OUT" / "steps.jsonl").read_text().splitlines()]
+    assert all(line["tokens_per_second"] > 0 for line in lines)
+    assert not re.search(r"-\d+(\.\d+)? (s|min|h)\b", place.words)

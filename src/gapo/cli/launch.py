@@ -15,6 +15,7 @@ from types import FrameType
 import typer
 
 from gapo.errors import TrainingStopped
+from gapo.signals import heard
 
 PATIENCE = 5.0  # seconds that ranks give each other at the end
 LAUNCHER = "GAPO_LAUNCHER"  # in the environment of a rank: the process that started it
@@ -36,16 +37,14 @@ def launch(processes: int, goes_on: str) -> None:
         for process in running:
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for rank in range(processes):
-            running.append(_start(arguments, rank, processes, port))
-        rank, code = _wait(running)
-        if asked:
-            _let_end(running)  # each by itself
+        with heard(pass_on, signal.SIGINT, signal.SIGTERM):
+            for rank in range(processes):
+                running.append(_start(arguments, rank, processes, port))
+            rank, code = _wait(running)
+            if asked:
+                _let_end(running)  # each by itself
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         _end(running)
     if code < 0 and not asked:
         raise TrainingStopped(

@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +15,7 @@ import typer
 
 from gapo.cli.launch import LAUNCHER, rank_here
 from gapo.errors import Interrupted
+from gapo.signals import heard
 
 Words = Callable[[Interrupted], str]
 
@@ -24,27 +24,13 @@ Words = Callable[[Interrupted], str]
 def may_leave(words: Words) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the body; `words` say what is kept and how to go on. Exit codes: 130 and 143."""
     try:
-        with on_sigterm(_interrupt):
+        with heard(_interrupt, signal.SIGTERM):
             yield
     except KeyboardInterrupt as error:
         asked = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
         if rank_here() == 0:
             typer.echo(f"\ngapo: {words(asked)}", err=True)
         raise typer.Exit(128 + asked.number) from None
-
-
-@contextmanager
-def on_sigterm(handler: Callable[[int, FrameType | None], NoReturn]) -> Iterator[None]:
-    """Inside, SIGTERM raises, so that what is half-written is cleared away. What the user ignores stays ignored."""
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def leave_at_once(number: int, _: FrameType | None) -> NoReturn:

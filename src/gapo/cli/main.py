@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -16,7 +17,7 @@ from gapo.cli.flip import flip
 from gapo.cli.generate import generate
 from gapo.cli.judge import judge
 from gapo.cli.launch import another_is_gone, end_with_the_launcher, let_the_first_rank_speak
-from gapo.cli.leaving import leave_at_once, on_sigterm
+from gapo.cli.leaving import leave_at_once
 from gapo.cli.names import names
 from gapo.cli.report import report
 from gapo.cli.score import score
@@ -24,6 +25,7 @@ from gapo.cli.study import study
 from gapo.cli.train import train
 from gapo.cli.watch import watch
 from gapo.errors import InputError, TrainingStopped, disk_trouble
+from gapo.signals import heard
 
 app = typer.Typer(
     name="gapo",
@@ -62,7 +64,7 @@ def main() -> None:
     """Run a command. What the user can mend is one sentence and exit code 2; GAPO_DEBUG=1 shows where it arose."""
     end_with_the_launcher()
     try:
-        with on_sigterm(leave_at_once):
+        with heard(leave_at_once, signal.SIGTERM):
             app()
     except (InputError, TrainingStopped) as error:
         if os.environ.get("GAPO_DEBUG"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,11 @@ from transformers import TrainerCallback
 
 from gapo.errors import Interrupted
 from gapo.model.ranks import joined
+from gapo.signals import heard
 
 if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 HEARD = {
     signal.SIGINT: "the step is finished and a checkpoint saved; press again to leave now",
     signal.SIGTERM: "asked to leave (SIGTERM); the step is finished and a checkpoint saved",
@@ -38,7 +37,7 @@ class Stopping(TrainerCallback):
     def heard_by(self, trainer: PreferenceTrainer) -> Iterator[None]:
         """Around `trainer.train`: after a stop there is a whole checkpoint, and `Interrupted` names it."""
         trainer.add_callback(self)
-        with self._handlers():
+        with heard(self._hear, signal.SIGINT, signal.SIGTERM):
             yield
             self.asked = trainer.ranks.largest(self.asked)
             if self.asked:
@@ -46,18 +45,6 @@ class Stopping(TrainerCallback):
                 trainer.ranks.wait()  # the first rank has sealed it
                 step = trainer.state.global_step
                 raise Interrupted(self.asked, Path(trainer._get_output_dir()) / f"checkpoint-{step}")
-
-    @contextmanager
-    def _handlers(self) -> Iterator[None]:
-        """Only the main thread can hear signals; what the user ignores (nohup) stays ignored."""
-        here = threading.current_thread() is threading.main_thread()
-        heard = [number for number in SIGNALS if here and signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, self._hear) for number in heard}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler or signal.SIG_DFL)
 
     def _hear(self, number: int, _: FrameType | None) -> None:
         if not self._stepping or (self.asked and number == signal.SIGINT):
