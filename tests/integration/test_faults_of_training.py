@@ -109,7 +109,7 @@ def test_asked_to_leave_it_saves_a_checkpoint_and_goes_on_to_the_same_bits(place
 
     never = ("--resume", "train.save_strategy=no")
     assert place.run(*never, point=Point(5, *LINE, signal=signal.SIGTERM)) == 143, place.words
-    assert "asked to leave (SIGTERM); the step is finished and a checkpoint saved" in place.words
+    assert "asked to leave (SIGTERM): finishing the step, then saving a checkpoint" in place.words
     assert f"gapo: saved OUT/checkpoints/checkpoint-1; {GO_ON}" in place.words
     assert newest_whole(steps) == steps / "checkpoint-1"
 

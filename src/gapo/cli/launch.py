@@ -44,6 +44,9 @@ def launch(processes: int, goes_on: str) -> None:
             rank, code = _wait(running)
             if asked:
                 _let_end(running)  # each by itself
+            elif code < 0:
+                for process in running:  # they wait for it: asked to leave, they could not agree on a step
+                    process.kill()
     finally:
         _end(running)
     if code < 0 and not asked:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
 
 HEARD = {
-    signal.SIGINT: "the step is finished and a checkpoint saved; press again to leave now",
-    signal.SIGTERM: "asked to leave (SIGTERM); the step is finished and a checkpoint saved",
+    signal.SIGINT: "finishing the step, then saving a checkpoint; press again to leave now",
+    signal.SIGTERM: "asked to leave (SIGTERM): finishing the step, then saving a checkpoint",
 }
 
 
