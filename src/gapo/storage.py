@@ -91,7 +91,11 @@ def take_the_place(part: Path, path: Path) -> None:
     aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     try:
         path.replace(aside / path.name)
-        part.replace(path)
+        try:
+            part.replace(path)
+        except OSError:
+            (aside / path.name).replace(path)
+            raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -162,11 +166,13 @@ def write_list(folder: Path) -> None:
 
 
 def listed_files(folder: Path) -> dict[str, dict[str, object]] | None:
-    """What the folder's list says; None where there is none, or half of one."""
+    """What the folder's list says; None where there is none, or half of one, or one that is damaged."""
     try:
-        return dict(json.loads((folder / LIST).read_text())["files"])
+        listed = dict(json.loads((folder / LIST).read_text())["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    sound = all(isinstance(each, dict) and set(each) == {"size", "sha256"} for each in listed.values())
+    return listed if sound else None
 
 
 def whats_damaged(folder: Path) -> str | None:

@@ -37,6 +37,7 @@ SAFE = {
     "pairs/originals.py _copy_parquet": "to the part of a whole_file, see save_originals",
     "pairs/originals.py _write_parquet": "to the part of a whole_file, see save_originals",
     "pairs/writers.py write_parquet": "to the part of a whole_file, see save_pairs",
+    "model/merge.py save_merged": "where the caller says, as save_pretrained; a run gives a folder without a name yet",
     "model/wheel.py _convert": "to the part of a whole_folder, see model_from_wheel",
     "bench/synthetic.py write_rows": "in a temporary folder of the bench",
     "bench/synthetic.py write_model": "in a temporary folder of the bench",

@@ -60,7 +60,7 @@ def launch(processes: int, goes_on: str) -> None:
 
 def end_with_the_launcher() -> None:
     """A rank whose launcher was killed ends too."""
-    if LAUNCHER in os.environ:
+    if os.environ.get(LAUNCHER) == str(os.getppid()):
         from gapo.pairs.tokenise import end_with
 
         threading.Thread(target=end_with, args=(int(os.environ[LAUNCHER]),), daemon=True).start()

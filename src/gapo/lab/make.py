@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from gapo.errors import InputError
 from gapo.lab.choose import choose_pairs
 from gapo.lab.learn import Schedule, build_model, learn
 from gapo.lab.load import PAIRS_FOLDER, START_FOLDER, write_pairs
@@ -20,11 +21,14 @@ from gapo.lab.split import split_requests
 from gapo.lab.tokenizer import build_tokenizer
 from gapo.storage import whole_folder
 
+RECORD = "make.json"
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 
 
 def make(seed: int, start: Path, pairs: Path, schedule: Schedule) -> dict[str, Any]:
     """Train the start model, sample the pairs from it, write both, and return what `make.json` says."""
+    if start.is_dir() and any(start.iterdir()) and not (start / RECORD).is_file():  # it is replaced as a whole
+        raise InputError(f"{start} holds something else than a start model; choose another --start")
     split = split_requests(seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed)
@@ -44,7 +48,7 @@ def make(seed: int, start: Path, pairs: Path, schedule: Schedule) -> dict[str, A
     with whole_folder(start) as part:
         model.save_pretrained(part)
         tokenizer.save_pretrained(part)
-        (part / "make.json").write_text(json.dumps(record, indent=2) + "\n")
+        (part / RECORD).write_text(json.dumps(record, indent=2) + "\n")
     return record
 
 

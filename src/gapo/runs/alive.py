@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -33,6 +33,7 @@ def at_work(folder: Path, ranks: Ranks | None = None) -> Iterator[None]:
     Where the file system knows no locks, nobody can be told.
     """
     held: list[IO[bytes]] = []
+    new = not folder.exists()
     if ranks is None:
         held.append(_taken(folder))
     else:
@@ -43,6 +44,9 @@ def at_work(folder: Path, ranks: Ranks | None = None) -> Iterator[None]:
         for file in held:
             (folder / LOCK).unlink(missing_ok=True)
             file.close()
+            with suppress(OSError):  # what was refused before anything was written leaves no empty folder behind
+                if new:
+                    folder.rmdir()
 
 
 def is_at_work(folder: Path) -> bool | None:

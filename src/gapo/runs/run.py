@@ -155,7 +155,8 @@ def _write_results(folder: Path, recipe: Recipe, trainer: PreferenceTrainer, eva
     """What follows the weights; the result itself last, for it says that the run is finished."""
     if recipe["model"].get("merge"):
         say("merging the adapters into the weights")
-        save_merged(trainer.model, folder / "merged", trainer.encoder.tokenizer)
+        with whole_folder(folder / "merged") as part:
+            save_merged(trainer.model, part, trainer.encoder.tokenizer)
     with whole_file(folder / "evals.json") as part:
         part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
