@@ -1,4 +1,4 @@
-"""Runs of the real command in processes of their own, killed with SIGKILL: at a moment, or at a point of the program.
+"""Runs of the real command in processes of their own, killed or sent a signal: at a moment, or at a point of it.
 
 The processes are forked from a server that has everything imported, so that a run costs what it computes.
 """
@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -39,13 +40,16 @@ class Point:
     """The nth call of a function, named by the end of its file's path and its name; or, without names, the nth call
     of any function, Python's or C's, counted from the start of training.
 
-    `inside` asks for a caller with this name and local variable.
+    `inside` asks for a caller with this name and local variable. `signal` is sent there, and once more `again` calls
+    later.
     """
 
     nth: int = 1
     file: str = ""
     function: str = ""
     inside: tuple[str, str] | None = None
+    signal: int = signal.SIGKILL
+    again: int = 0
 
     def hook(self) -> Callable[[FrameType, str, Any], None]:
         left, training = self.nth, False
@@ -61,8 +65,8 @@ class Point:
             elif event not in ("call", "c_call"):
                 return
             left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if left == 0 or (self.again and left == -self.again):
+                os.kill(os.getpid(), self.signal)
 
         return at
 
@@ -78,7 +82,10 @@ class Point:
         return caller is not None and self.inside[1] in caller.f_locals
 
 
-def _child(arguments: list[str], folder: str, point: Point | None, counts: str | None) -> None:
+Fault = Callable[[], None]  # what is wrong with the machine of a run: called before it begins
+
+
+def _child(arguments: list[str], folder: str, point: Point | None, counts: str | None, fault: Fault | None) -> None:
     os.chdir(folder)
     os.environ |= {"GAPO_CACHE": str(Path(folder, "cache")), "HF_HUB_OFFLINE": "1", "COLUMNS": "300", "NO_COLOR": "1"}
     words = os.open("words.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -86,9 +93,12 @@ def _child(arguments: list[str], folder: str, point: Point | None, counts: str |
     os.dup2(words, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     sys.argv = ["gapo", *arguments]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs hear none
+    if fault is not None:
+        fault()
     if counts is not None:
-        count = _Count()
-        sys.setprofile(count)
+        counted = _Count()
+        sys.setprofile(counted)
     elif point is not None:
         sys.setprofile(point.hook())
     try:
@@ -96,7 +106,41 @@ def _child(arguments: list[str], folder: str, point: Point | None, counts: str |
     finally:
         sys.setprofile(None)
         if counts is not None:
-            Path(counts).write_text(str(count.calls))
+            Path(counts).write_text(str(counted.calls))
+
+
+@dataclass(frozen=True)
+class Renames:
+    """Writes down what every rename of the process gave a name to, absolute, a line each. Does no harm."""
+
+    lines: str
+
+    def __call__(self) -> None:
+        handle = os.open(self.lines, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        sys.addaudithook(lambda event, words: self._hear(event, words, handle))
+
+    @staticmethod
+    def _hear(event: str, words: tuple[Any, ...], handle: int) -> None:
+        if event == "os.rename":
+            os.write(handle, f"{os.path.abspath(os.fspath(words[1]))}\n".encode())
+
+
+@dataclass(frozen=True)
+class BackwardsClock:
+    """The clock on the wall goes back by an hour whenever somebody looks at it."""
+
+    def __call__(self) -> None:
+        now = time.time()
+        looks = count()
+        time.time = lambda: now - 3600.0 * next(looks)
+
+
+def wait_until_stopped(pid: int, patience: float = 120.0) -> None:
+    """Until SIGSTOP has reached the process."""
+    until = time.monotonic() + patience
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 class _Count:
@@ -130,15 +174,27 @@ class Place:
 
     folder: Path
     arguments: list[str]
+    trains: bool = True  # else the arguments are the whole command
 
-    def run(self, *more: str, point: Point | None = None, seconds: float | None = None, count: bool = False) -> int:
-        """The exit code of `gapo train`; -9 where it was killed at the point, or after so many seconds."""
-        counts = str(self.folder / "counts.txt") if count else None
-        child = _SERVER.Process(
-            target=_child, args=(["train", "mini", *self.arguments, *more], str(self.folder), point, counts)
-        )
-        begun = time.monotonic()
+    def start(self, *more: str, point: Point | None = None, counts: str | None = None, fault: Fault | None = None):
+        """A process of the command."""
+        arguments = (["train", "mini", *self.arguments] if self.trains else self.arguments) + list(more)
+        child = _SERVER.Process(target=_child, args=(arguments, str(self.folder), point, counts, fault))
         child.start()
+        return child
+
+    def run(
+        self,
+        *more: str,
+        point: Point | None = None,
+        seconds: float | None = None,
+        count: bool = False,
+        fault: Fault | None = None,
+    ) -> int:
+        """The exit code of the command; -9 where it was killed at the point, or after so many seconds."""
+        counts = str(self.folder / "counts.txt") if count else None
+        begun = time.monotonic()
+        child = self.start(*more, point=point, counts=counts, fault=fault)
         child.join(seconds)
         if child.is_alive() and seconds is not None:
             os.kill(child.pid, signal.SIGKILL)

@@ -1,11 +1,32 @@
 """What we say when the input is wrong: one sentence with the way out."""
 
+import errno
+import os
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+
+WHY_NOT = {
+    errno.ENOSPC: "cannot be written: the disk is full; make room there",
+    errno.EDQUOT: "cannot be written: your share of the disk is used up; make room there",
+    errno.EFBIG: "cannot be written: files so large are not allowed here; raise the limit (ulimit -f)",
+    errno.EROFS: "cannot be written: the disk is read-only; choose another place",
+    errno.EACCES: "cannot be used: permission is denied; choose another place, or change who may write there",
+    errno.EPERM: "cannot be used: this is not permitted; choose another place, or change who may write there",
+    errno.EIO: "cannot be written: the disk is full or failing; make room there",
+}
 
 
 class InputError(ValueError):
     """The user's input is wrong. The message is the whole story: what, where, and what to do."""
+
+
+class DiskTrouble(OSError, InputError):
+    """The disk does not take a file. Made like every OSError: errno, its words, the path."""
+
+    def __str__(self) -> str:
+        return f"{self.filename or 'a file'} {WHY_NOT[self.errno or errno.EIO]}, then give the same command again"
 
 
 class TrainingStopped(RuntimeError):
@@ -20,8 +41,37 @@ class TrainingStopped(RuntimeError):
         self.pairs = list(pairs)
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal asked us to leave. `checkpoint` is what was saved for it, if anything."""
+
+    def __init__(self, number: int, checkpoint: Path | None = None) -> None:
+        super().__init__(number)
+        self.number, self.checkpoint = number, checkpoint
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the nearest one, or everything there is."""
     options = sorted(known)
     near = get_close_matches(name, options, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}"
+
+
+def disk_trouble(error: BaseException, path: str | os.PathLike[str] | None = None) -> DiskTrouble | None:
+    """The error of a full or read-only disk, whichever library met it, as one that names the path; else None."""
+    if isinstance(error, InputError):
+        return None
+    number = _errno_of(error)
+    if number not in WHY_NOT:
+        return disk_trouble(error.__cause__, path) if error.__cause__ is not None else None
+    return DiskTrouble(number, os.strerror(number), str(path or getattr(error, "filename", None) or "") or None)
+
+
+def _errno_of(error: BaseException) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    text = str(error)
+    if found := re.search(r"\(os error (\d+)\)", text):  # safetensors and tokenizers, which are written in Rust
+        return int(found[1])
+    if isinstance(error, RuntimeError) and ("inline_container.cc" in text or "iostream error" in text):
+        return errno.EIO  # torch.save keeps the reason to itself
+    return None

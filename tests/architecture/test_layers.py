@@ -22,7 +22,7 @@ LAYERS = [
     "bench",
     "cli",
 ]
-GROUND = {"errors", "storage"}  # everything may stand on these
+GROUND = {"errors", "signals", "storage"}  # everything may stand on these
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 

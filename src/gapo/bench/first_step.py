@@ -25,7 +25,13 @@ EVALUATED = 200
 
 def first_step(data: Path, model: Path, out: Path, cache: Path, objective: str = "gapo") -> dict[str, Any]:
     """Seconds of each phase, peak memory in bytes and CPU seconds of a run's first step."""
-    asked = {"data": str(data), "model": str(model), "out": str(out), "objective": objective, "started": time.time()}
+    asked = {
+        "data": str(data),
+        "model": str(model),
+        "out": str(out),
+        "objective": objective,
+        "started": time.monotonic(),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "gapo.bench.first_step", json.dumps(asked)],
         capture_output=True,
@@ -50,7 +56,7 @@ class Phases:
         self.peak: dict[str, int] = {}
 
     def end(self, name: str) -> None:
-        now = time.time()
+        now = time.monotonic()  # the system's, the same in every process
         self.seconds[name], self._last = now - self._last, now
         self.peak[name] = peak_bytes()
 

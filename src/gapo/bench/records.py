@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gapo.storage import add_line, on_disk, whole_file
 from gapo.training.record import read_steps
 
 
@@ -18,15 +18,13 @@ class Lines:
     path: Path
 
     def begin(self) -> Lines:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text("")
+        with whole_file(self.path) as part:
+            part.write_text("")
         return self
 
     def add(self, **values: Any) -> None:
-        with open(self.path, "a") as file:
-            file.write(json.dumps({key: _short(value) for key, value in values.items()}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        add_line(self.path, json.dumps({key: _short(value) for key, value in values.items()}))
+        on_disk(self.path)
 
     def read(self) -> list[dict[str, Any]]:
         """Whole lines; the last may have been cut short."""

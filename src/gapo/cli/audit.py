@@ -11,6 +11,7 @@ import typer
 
 from gapo.cli.eval import MODEL_HELP, Limit, MaxLength, Split, Template, Trust
 from gapo.cli.launch import rank_here
+from gapo.cli.leaving import may_leave
 from gapo.cli.report import in_browser
 from gapo.cli.terminal import AsJson, Quiet, Voice, only_our_words
 from gapo.errors import InputError
@@ -96,7 +97,7 @@ def audit(
         from gapo.model.ranks import launched
 
         if launched() == 1:
-            launch(processes)
+            launch(processes, "what is scored is kept, and the same command goes on")
             return
     _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, voice, open_page, trust)
 
@@ -120,14 +121,12 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_
 
     ranks = join()
     pairs = load_pairs(asked.data, split=asked.split, limit=asked.limit)
-    try:
-        with Telling(voice) as telling:
-            found = finished(asked, folder, pairs) if keep is not None else None
-            found = found or _scored(asked, folder, pairs, telling, ranks, trust)
-    except KeyboardInterrupt:
-        if ranks.first:
-            typer.echo("\ngapo: interrupted; what is scored is kept, and the same command goes on", err=True)
-        raise typer.Exit(130) from None
+    with (
+        may_leave(lambda _: "interrupted; what is scored is kept, and the same command goes on"),
+        Telling(voice) as telling,
+    ):
+        found = finished(asked, folder, pairs) if keep is not None else None
+        found = found or _scored(asked, folder, pairs, telling, ranks, trust)
     if ranks.first:
         written = _kept(keep, asked, pairs, found) if keep is not None else None
         page = write_audit_page(folder, pairs)

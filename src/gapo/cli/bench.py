@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from gapo.cli.leaving import may_leave
+
 
 def bench(
     model: Annotated[str | None, typer.Option(help="Any model gapo loads; else smollm2-135m-instruct.")] = None,
@@ -59,22 +61,18 @@ def bench(
         precision=precision,
     )
     folder = out or Path("results", "bench-quick" if quick else "bench")  # a try must not replace a result
-    try:
-        with _quiet():
-            results = run_bench(
-                setting,
-                folder,
-                names=[name.strip() for name in variants.split(",") if name.strip()] if variants else None,
-                repetitions=repetitions if repetitions is not None else (2 if quick else 5),
-                speed=speed,
-                memory=memory,
-                growth=growth,
-                quick=quick,
-                say=lambda text: typer.echo(text, err=True),
-            )
-    except KeyboardInterrupt:
-        typer.echo(f"\ngapo: interrupted; what was measured is in {folder}", err=True)
-        raise typer.Exit(130) from None
+    with may_leave(lambda _: f"interrupted; what was measured is in {folder}"), _quiet():
+        results = run_bench(
+            setting,
+            folder,
+            names=[name.strip() for name in variants.split(",") if name.strip()] if variants else None,
+            repetitions=repetitions if repetitions is not None else (2 if quick else 5),
+            speed=speed,
+            memory=memory,
+            growth=growth,
+            quick=quick,
+            say=lambda text: typer.echo(text, err=True),
+        )
     typer.echo((results.folder / "table.md").read_text())
     typer.echo(f"results  {folder}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gapo.cli.eval import Trust
+from gapo.cli.leaving import may_leave
 from gapo.cli.terminal import AsJson, Meter, Quiet, Voice
 
 if TYPE_CHECKING:
@@ -77,12 +78,11 @@ def generate(
         answerer = _served(base_url, model, decoding, called, concurrency)
     else:
         answerer = _loaded(model, adapter, dtype, trust, decoding, called, template, batch_tokens, progress)
-    try:
-        with voice.meter("answers", len(questions.questions)) as progress.meter:
-            answers = generate_answers(answerer, questions, path, progress.told)
-    except KeyboardInterrupt:
-        typer.echo("\ngapo: interrupted; what was answered is kept, and the same command goes on from it", err=True)
-        raise typer.Exit(130) from None
+    with (
+        may_leave(lambda _: "interrupted; what was answered is kept, and the same command goes on from it"),
+        voice.meter("answers", len(questions.questions)) as progress.meter,
+    ):
+        answers = generate_answers(answerer, questions, path, progress.told)
     _tell(answers, path, voice)
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gapo.cli.leaving import may_leave
 from gapo.cli.terminal import AsJson, Meter, Quiet, Voice
-from gapo.errors import InputError
+from gapo.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from gapo.evaluate.cost import Cost
@@ -74,17 +75,14 @@ def judge(
         asyncio.run(endpoint.reach())
         known = f"{len(games) - len(left):,} of {len(games):,} games are decided; " if len(left) < len(games) else ""
         _confirm(f"{known}{model} gets ", cost_of(left, judge, price_in, price_out), yes, voice)
-    try:
-        with voice.meter("games", len(games), len(games) - len(left)) as meter:
-            tell = Unreadable(meter).told
-            judging = judge_answers(questions, ours, theirs, judge, cache, out, tell, concurrency=concurrency)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"\ngapo: interrupted; {len(games) - len(left_of(games, cache)):,} of {len(games):,} games are decided and "
-            "kept, the same command goes on",
-            err=True,
-        )
-        raise typer.Exit(130) from None
+
+    def kept(_: Interrupted) -> str:
+        done = len(games) - len(left_of(games, cache))
+        return f"interrupted; {done:,} of {len(games):,} games are decided and kept, the same command goes on"
+
+    with may_leave(kept), voice.meter("games", len(games), len(games) - len(left)) as meter:
+        tell = Unreadable(meter).told
+        judging = judge_answers(questions, ours, theirs, judge, cache, out, tell, concurrency=concurrency)
     voice.tell(_words(judging, out))
     voice.give(_summary(judging, out))
 

@@ -7,33 +7,72 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from types import FrameType
 
 import typer
 
+from gapo.errors import TrainingStopped
+from gapo.signals import heard
+
 PATIENCE = 5.0  # seconds that ranks give each other at the end
+LAUNCHER = "GAPO_LAUNCHER"  # in the environment of a rank: the process that started it
+LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")  # what a rank hears of a dead one
 
 
-def launch(processes: int) -> None:
-    """Run this very command as so many ranks and leave with the first failure's exit code."""
+def launch(processes: int, goes_on: str) -> None:
+    """Run this very command as so many ranks and leave with the first failure's exit code.
+
+    Signals are passed on, and the ranks decide together. `goes_on` says how, should one of them be killed.
+    """
     arguments = _without_processes(sys.argv[1:])
     port = _free_port()
-    running = [_start(arguments, rank, processes, port) for rank in range(processes)]
+    running: list[subprocess.Popen[bytes]] = []
+    asked: list[int] = []
 
-    def stop(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def pass_on(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        for process in running:
+            process.send_signal(number)
 
-    before = signal.signal(signal.SIGTERM, stop)
     try:
-        code = _wait(running)
-    except KeyboardInterrupt:
-        code = 130
+        with heard(pass_on, signal.SIGINT, signal.SIGTERM):
+            for rank in range(processes):
+                running.append(_start(arguments, rank, processes, port))
+            rank, code = _wait(running)
+            if asked:
+                _let_end(running)  # each by itself
+            elif code < 0:
+                for process in running:  # they wait for it: asked to leave, they could not agree on a step
+                    process.kill()
     finally:
-        signal.signal(signal.SIGTERM, before)
         _end(running)
+    if code < 0 and not asked:
+        raise TrainingStopped(
+            f"process {rank + 1} of {processes} was ended from outside ({signal.Signals(-code).name}; out of memory, "
+            f"perhaps) and the others were stopped; {goes_on}"
+        )
     if code:
-        raise typer.Exit(code)
+        raise typer.Exit(code if code > 0 else 128 - code)
+
+
+def end_with_the_launcher() -> None:
+    """A rank whose launcher was killed ends too."""
+    if os.environ.get(LAUNCHER) == str(os.getppid()):
+        from gapo.pairs.tokenise import end_with
+
+        threading.Thread(target=end_with, args=(int(os.environ[LAUNCHER]),), daemon=True).start()
+
+
+def another_is_gone(error: Exception) -> str | None:
+    """What a rank says whose exchange with another broke; our launcher, if there is one, says more and ends it."""
+    if int(os.environ.get("WORLD_SIZE") or 1) == 1 or not any(mark in str(error) for mark in LOST):
+        return None
+    if LAUNCHER in os.environ:
+        time.sleep(PATIENCE)
+    return "another process of this run has ended, so this one stops too; what was written is whole"
 
 
 def rank_here() -> int:
@@ -58,19 +97,21 @@ def _start(arguments: list[str], rank: int, processes: int, port: int) -> subpro
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": threads,  # or every process would use every core
+        LAUNCHER: str(os.getpid()),
     }
-    return subprocess.Popen([sys.executable, "-m", "gapo", *arguments], env=environment)
+    # in a group of its own: the terminal's Ctrl-C is ours to pass on, or a rank would hear it twice
+    return subprocess.Popen([sys.executable, "-m", "gapo", *arguments], env=environment, process_group=0)
 
 
-def _wait(running: list[subprocess.Popen[bytes]]) -> int:
-    """Until all have ended well, or one has not: its exit code."""
+def _wait(running: list[subprocess.Popen[bytes]]) -> tuple[int, int]:
+    """Until all have ended well, or one has not: which, and its exit code. One that was killed was the first."""
     while True:
         codes = [process.poll() for process in running]
-        for code in codes:
-            if code:
-                return code if code > 0 else 128 - code  # ended by a signal
+        failed = sorted((code, rank) for rank, code in enumerate(codes) if code)
+        if failed:
+            return failed[0][1], failed[0][0]
         if all(code == 0 for code in codes):
-            return 0
+            return 0, 0
         time.sleep(0.05)
 
 
@@ -79,13 +120,18 @@ def _end(running: list[subprocess.Popen[bytes]]) -> None:
     for process in running:
         if process.poll() is None:
             process.terminate()
-    deadline = time.monotonic() + PATIENCE
+    _let_end(running)
     for process in running:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def _let_end(running: list[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    for process in running:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
 
 
 def _without_processes(arguments: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -15,14 +16,16 @@ from gapo.cli.eval import app as eval_app
 from gapo.cli.flip import flip
 from gapo.cli.generate import generate
 from gapo.cli.judge import judge
-from gapo.cli.launch import let_the_first_rank_speak
+from gapo.cli.launch import another_is_gone, end_with_the_launcher, let_the_first_rank_speak
+from gapo.cli.leaving import leave_at_once
 from gapo.cli.names import names
 from gapo.cli.report import report
 from gapo.cli.score import score
 from gapo.cli.study import study
 from gapo.cli.train import train
 from gapo.cli.watch import watch
-from gapo.errors import InputError, TrainingStopped
+from gapo.errors import InputError, TrainingStopped, disk_trouble
+from gapo.signals import heard
 
 app = typer.Typer(
     name="gapo",
@@ -59,8 +62,10 @@ def options(version: bool = typer.Option(False, "--version", help="Print the ver
 
 def main() -> None:
     """Run a command. What the user can mend is one sentence and exit code 2; GAPO_DEBUG=1 shows where it arose."""
+    end_with_the_launcher()
     try:
-        app()
+        with heard(leave_at_once, signal.SIGTERM):
+            app()
     except (InputError, TrainingStopped) as error:
         if os.environ.get("GAPO_DEBUG"):
             raise
@@ -75,7 +80,8 @@ def main() -> None:
             raise
         let_the_first_rank_speak()
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        typer.echo(f"gapo: this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)", err=True)
+        unknown = f"this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)"
+        typer.echo(f"gapo: {disk_trouble(error) or another_is_gone(error) or unknown}", err=True)
         sys.exit(2)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gapo.cli.leaving import may_leave
 from gapo.cli.terminal import AsJson, Quiet, Voice
 
 if TYPE_CHECKING:
@@ -111,14 +112,9 @@ def _train(studies: Sequence[Study], results: Results, jobs: int | None, voice: 
 
     if not left:
         return
-    try:
-        with voice.meter("runs", left) as meter:
-            carry_out_all(studies, setting, tell, jobs)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"\ngapo: interrupted; finished runs are in {setting.store.root}, the same command goes on", err=True
-        )
-        raise typer.Exit(130) from None
+    kept = f"interrupted; finished runs are in {setting.store.root}, the same command goes on"
+    with may_leave(lambda _: kept), voice.meter("runs", left) as meter:
+        carry_out_all(studies, setting, tell, jobs)
 
 
 def _publish(study: Study, setting: Setting, results: Results, voice: Voice) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapo.cli.launch import rank_here
+from gapo.cli.leaving import command_to_resume, may_leave
 from gapo.cli.terminal import AsJson, Quiet, Voice, only_our_words
 
 if TYPE_CHECKING:
+    from gapo.errors import Interrupted
     from gapo.runs.recipe import Recipe
     from gapo.runs.run import RunResult
 
@@ -84,17 +86,13 @@ def train(
         from gapo.cli.launch import launch
 
         folder_for(complete, folders, resume=resume, given=given, named=named)  # what is wrong is said once
-        launch(processes)
+        launch(processes, f"go on with {command_to_resume()}")
         return
     ranks = join()
     folder = ranks.first_decides(lambda: folder_for(complete, folders, resume=resume, given=given, named=named))
     complete["train"]["output_dir"] = str(folder)
-    try:
+    with may_leave(_left):
         results = [_run(one, resume, voice) for one in runs_of(complete)]
-    except KeyboardInterrupt:
-        if ranks.first:
-            typer.echo("\ngapo: interrupted; what was written is whole (--resume goes on from a checkpoint)", err=True)
-        raise typer.Exit(130) from None
     if ranks.first:
         _report(results, folder, voice)
     leave()
@@ -103,10 +101,18 @@ def train(
 def _run(recipe: Recipe, resume: bool, voice: Voice) -> RunResult:
     from gapo.cli.train_display import RunDisplay
     from gapo.runs.run import execute
+    from gapo.training.stopping import Stopping
 
     voice.say(f"{recipe['objective']['name']} -> {recipe['train']['output_dir']}")
     command = ["gapo", *sys.argv[1:]]
-    return execute(recipe, command=command, resume=resume, say=voice.say, display=RunDisplay(voice))
+    return execute(
+        recipe, command=command, resume=resume, say=voice.say, display=RunDisplay(voice), stopping=Stopping()
+    )
+
+
+def _left(asked: Interrupted) -> str:
+    saved = f"saved {asked.checkpoint}" if asked.checkpoint else "left at once, and what was written is whole"
+    return f"{saved}; go on with {command_to_resume()}"
 
 
 def _report(results: list[RunResult], folder: Path, voice: Voice) -> None:

@@ -63,21 +63,21 @@ def generate_answers(
 ) -> Answers:
     """All answers, in `path` in the bench's official form. `told` hears how many are done, of how many."""
     done = {made.id: made for made in _made_before(answerer, bench, path)}
-    with Partial(path, {"model": answerer.model, "decoding": dict(answerer.facts)}) as partial:
-        done |= partial.read(bench)
+    partial = Partial(path, {"model": answerer.model, "decoding": dict(answerer.facts)})
+    done |= partial.read(bench)
+    told(len(done), len(bench.questions))
+
+    def keep(made: Sequence[Made]) -> None:
+        partial.keep(made, bench)
+        done.update({each.id: each for each in made})
         told(len(done), len(bench.questions))
 
-        def keep(made: Sequence[Made]) -> None:
-            partial.keep(made, bench)
-            done.update({each.id: each for each in made})
-            told(len(done), len(bench.questions))
-
-        left = [each for each in bench.questions if each.id not in done]
-        if left:
-            answerer.answer(left, keep)
-        answers = _answers(answerer, bench, path, [done[each.id] for each in bench.questions])
-        write_answers(answers, bench, path)
-        partial.finish()
+    left = [each for each in bench.questions if each.id not in done]
+    if left:
+        answerer.answer(left, keep)
+    answers = _answers(answerer, bench, path, [done[each.id] for each in bench.questions])
+    write_answers(answers, bench, path)
+    partial.finish()
     return answers
 
 

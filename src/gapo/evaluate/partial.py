@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from gapo.errors import InputError
+from gapo.errors import DiskTrouble, InputError
 from gapo.evaluate.questions import Bench
+from gapo.evaluate.sealed_lines import opened, sealed
 from gapo.pairs.files import bare_name
+from gapo.storage import add_line, on_disk
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,6 @@ class Partial:
         self.path = path.with_name(f"{bare_name(path)}.partial.jsonl")
         self.maker = json.loads(json.dumps(maker))
         self.others = 0  # answers to questions that are not asked now
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> Partial:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
 
     def read(self, bench: Bench) -> dict[str, Made]:
         """What is there already for these questions."""
@@ -60,45 +53,28 @@ class Partial:
     def keep(self, made: Sequence[Made], bench: Bench) -> None:
         """Add answers; they are on the disk when this returns."""
         prompts = {each.id: each.prompt for each in bench.questions}
-        file = self._file or self._open()
-        for each in made:
-            row = {"id": each.id, "prompt": prompts[each.id], "output": each.text}
-            file.write(json.dumps({**row, "tokens": each.tokens, "finish": each.finish}, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            if not self._lines():
+                add_line(self.path, sealed({"maker": self.maker}))
+            for each in made:
+                row = {"id": each.id, "prompt": prompts[each.id], "output": each.text}
+                add_line(self.path, sealed({**row, "tokens": each.tokens, "finish": each.finish}))
+            on_disk(self.path)
+        except DiskTrouble:
+            raise
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written ({error.strerror}); choose another --out") from None
 
     def finish(self) -> None:
         """The file is written: what is in it need not stay here; answers to other questions do."""
-        if self._file is not None:
-            self._file.close()
         if not self.others:
             self.path.unlink(missing_ok=True)
-
-    def _open(self) -> IO[str]:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
-            self._file = self.path.open("a", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written ({error.strerror}); choose another --out") from None
-        if not whole:  # killed in the middle of a line, which then is no JSON and is skipped
-            self._file.write("\n")
-        if not any(True for _ in self._lines()):
-            self._file.write(json.dumps({"maker": self.maker}, ensure_ascii=False) + "\n")
-        return self._file
 
     def _lines(self) -> list[dict[str, Any]]:
         if not self.path.exists():
             return []
-        found = []
-        for line in self.path.read_text("utf-8", errors="replace").split("\n"):
-            try:
-                content = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(content, dict):
-                found.append(content)
-        return found
+        lines = self.path.read_text("utf-8", errors="replace").split("\n")
+        return [content for line in lines if (content := opened(line)) is not None]
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

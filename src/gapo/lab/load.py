@@ -11,6 +11,7 @@ from typing import Literal
 from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from gapo.pairs.pair import PairSet, PreferencePair
+from gapo.storage import whole_file
 
 START_FOLDER = Path(__file__).parent / "start"
 PAIRS_FOLDER = Path(__file__).parent.parent / "data" / "lab"
@@ -40,5 +41,5 @@ def write_pairs(pairs: Iterable[PreferencePair], path: Path) -> None:
     """One row per pair; no time stamp in the archive, so the same pairs are the same bytes."""
     rows = ({"prompt": pair.prompt, "chosen": pair.chosen, "rejected": pair.rejected} for pair in pairs)
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    with whole_file(path) as part:
+        part.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))

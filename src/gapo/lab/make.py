@@ -12,26 +12,29 @@ from typing import Any
 
 import torch
 
+from gapo.errors import InputError
 from gapo.lab.choose import choose_pairs
 from gapo.lab.learn import Schedule, build_model, learn
 from gapo.lab.load import PAIRS_FOLDER, START_FOLDER, write_pairs
 from gapo.lab.measures import skill_kept
 from gapo.lab.split import split_requests
 from gapo.lab.tokenizer import build_tokenizer
+from gapo.storage import whole_folder
 
+RECORD = "make.json"
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 
 
 def make(seed: int, start: Path, pairs: Path, schedule: Schedule) -> dict[str, Any]:
     """Train the start model, sample the pairs from it, write both, and return what `make.json` says."""
+    if start.is_dir() and any(start.iterdir()) and not (start / RECORD).is_file():  # it is replaced as a whole
+        raise InputError(f"{start} holds something else than a start model; choose another --start")
     split = split_requests(seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed)
     loss = learn(model, tokenizer, split.supervised, schedule, seed)
-    model.save_pretrained(start)
-    tokenizer.save_pretrained(start)
-    for name, part, offset in (("train", split.train, 1), ("test", split.test, 2)):
-        chosen = choose_pairs(model, tokenizer, [request.prompt for request in part], seed + offset)
+    for name, requests, offset in (("train", split.train, 1), ("test", split.test, 2)):
+        chosen = choose_pairs(model, tokenizer, [request.prompt for request in requests], seed + offset)
         write_pairs(chosen, pairs / f"{name}.jsonl.gz")
     record = {
         "seed": seed,
@@ -42,7 +45,10 @@ def make(seed: int, start: Path, pairs: Path, schedule: Schedule) -> dict[str, A
         "skill": skill_kept(model, tokenizer),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
-    (start / "make.json").write_text(json.dumps(record, indent=2) + "\n")
+    with whole_folder(start) as part:
+        model.save_pretrained(part)
+        tokenizer.save_pretrained(part)
+        (part / RECORD).write_text(json.dumps(record, indent=2) + "\n")
     return record
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapo.errors import InputError
 from gapo.model.kept_low import LOW, as_before
+from gapo.storage import writing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,9 +56,10 @@ def _filled(adapted: Any, learned: dict[str, Any], kind: str) -> PreTrainedModel
 
 def save_merged(model: nn.Module, folder: str | Path, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
     """Write the merged model, and its tokenizer, to a folder that `load_policy` and transformers read."""
-    merged(model).save_pretrained(folder)
-    if tokenizer is not None:
-        tokenizer.save_pretrained(folder)
+    with writing(Path(folder)):
+        merged(model).save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
 
 
 def _to_fill(config: Any) -> Any:

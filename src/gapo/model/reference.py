@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from gapo.storage import cache_folder, whole_file
 logger = logging.getLogger("gapo")
 Batches = Iterable[NDArray[np.int64]]
 Progress = Callable[[Batches], Batches]
+FIELDS = ("chosen", "rejected", "chosen_tokens", "rejected_tokens")  # of PairLogps, and of its file
 
 
 def no_progress(batches: Batches) -> Batches:
@@ -173,26 +174,35 @@ def fingerprint(model: nn.Module) -> str:
 
 
 def _read(path: Path, count: int) -> PairLogps | None:
-    """What is cached, or None where there is nothing usable (a damaged file is computed anew)."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    """What is cached, or None where there is nothing usable (a damaged file is computed anew, with a word)."""
+    from safetensors import SafetensorError, safe_open
 
-    try:
-        stored = load_file(path)
-        fields = [stored[name] for name in ("chosen", "rejected", "chosen_tokens", "rejected_tokens")]
-    except (OSError, SafetensorError, KeyError):
+    if not path.is_file():
         return None
-    return PairLogps(*fields) if all(len(field) == count for field in fields) else None
+    try:
+        with safe_open(path, "pt") as file:
+            stored = {name: file.get_tensor(name) for name in FIELDS}
+            whole = (file.metadata() or {}).get("blake2b") == _digest(stored)
+    except (OSError, SafetensorError, KeyError):
+        whole = False
+    if not whole or any(len(field) != count for field in stored.values()):
+        logger.warning("the cached reference log-probs in %s are damaged and are computed anew", path)
+        return None
+    return PairLogps(**stored)
 
 
 def _write(path: Path, logps: PairLogps) -> None:
     from safetensors.torch import save_file
 
-    tensors = {
-        "chosen": logps.chosen,
-        "rejected": logps.rejected,
-        "chosen_tokens": logps.chosen_tokens,
-        "rejected_tokens": logps.rejected_tokens,
-    }
+    tensors = {name: getattr(logps, name) for name in FIELDS}
     with whole_file(path) as part:
-        save_file(tensors, part)
+        save_file(tensors, part, metadata={"blake2b": _digest(tensors)})
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """Of names, types and bytes: the file format has no checksum of its own."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

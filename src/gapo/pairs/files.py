@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, cast
 
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import DiskTrouble, InputError, did_you_mean
 from gapo.pairs.pair import PairSet
 from gapo.pairs.readers import READERS, is_gz
 from gapo.pairs.store import SMALL_FILE, file_address
@@ -41,6 +41,8 @@ def save_pairs(pairs: PairSet, path: str | os.PathLike[str]) -> None:
                     write(pairs, cast(IO[bytes], packed))
             else:
                 write(pairs, file)
+    except DiskTrouble:
+        raise
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another place") from None
 

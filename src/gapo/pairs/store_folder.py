@@ -11,14 +11,16 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+from gapo.storage import take_the_place
+
+FORMAT = 2
 META = "meta.json"
 ENDS = ".ends"  # a ragged column is its values, and where each of its parts ends
 CHECKED_AT_ONCE = 2**22  # bytes
@@ -83,6 +85,7 @@ class StoreWriter:
         """Everything on disk; what makes it a store comes last."""
         self._open.close()
         meta = {"format": FORMAT, "columns": self._columns, "facts": self.facts}
+        meta["crc32"] = _crc32_of(meta)
         (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
 
     def close(self) -> None:
@@ -150,9 +153,9 @@ def new_store(folder: Path) -> Iterator[StoreWriter]:
     part = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=".part"))
     writer = StoreWriter(part)
     try:
-        yield writer
+        with closing(writer):  # on a full disk, closing is one more write that fails
+            yield writer
     finally:
-        writer.close()
         shutil.rmtree(part, ignore_errors=True)
 
 
@@ -165,12 +168,7 @@ def publish(writer: StoreWriter, path: Path) -> Store:
     except OSError:
         if (theirs := _whole(path)) is not None:
             return theirs
-        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=".", suffix=".part"))
-        try:
-            path.rename(aside / "damaged")
-            writer.folder.rename(path)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        take_the_place(writer.folder, path)
     return Store(path)
 
 
@@ -198,6 +196,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
         meta: dict[str, Any] = json.loads((path / META).read_text(encoding="utf-8"))
         if meta["format"] != FORMAT:
             raise StoreDamaged(f"its format is {meta['format']}, not {FORMAT}")
+        if meta.pop("crc32") != _crc32_of(meta):
+            raise StoreDamaged(f"{META} has other bytes than were written")
         if not isinstance(meta["columns"], dict) or not isinstance(meta["facts"], dict):
             raise StoreDamaged(f"{META} is not whole")
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -216,6 +216,10 @@ def _check_column(path: Path, column: Mapping[str, Any], verify: bool) -> None:
             raise StoreDamaged(f"{path.name} has other bytes than were written")
     except OSError as error:
         raise StoreDamaged(f"{path.name}: {error.strerror}") from None
+
+
+def _crc32_of(meta: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(meta, sort_keys=True).encode())
 
 
 def _crc32(path: Path) -> int:

@@ -92,12 +92,12 @@ def _by_processes(pairs: Sequence[PreferencePair], encoder: Encoder, count: int)
 
 def _begin(encoder: Encoder) -> None:
     global _encoder  # noqa: PLW0603 - one encoder a process, sent once
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     _encoder = encoder
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """A killed run must not leave its processes waiting for work forever."""
     while os.getppid() == parent:
         time.sleep(LOOKS_EVERY)

@@ -86,6 +86,7 @@ class Watcher:
     folder: Path
     recipe: Mapping[str, Any]
     _seen: list[tuple[float, int]] = field(default_factory=list)
+    _changed: tuple[float, tuple[int, ...]] | None = None
 
     def look(self) -> Standing:
         """The run as it is now."""
@@ -111,13 +112,16 @@ class Watcher:
         return EVALUATING if total and step >= total else TRAINING
 
     def _silence(self) -> float:
-        """Seconds since any file of the run was written."""
+        """Seconds since any file of the run was written, or was seen to be: the files' clock may be set back."""
         names = ("steps.jsonl", "pairs.parquet", "start.json", "held_out.parquet", "recipe.yaml", "evals.json")
-        return max(0.0, time.time() - max(_stamp(self.folder / name) for name in names) / 1e9)
+        stamps = tuple(_stamp(self.folder / name) for name in names)
+        if self._changed is None or self._changed[1] != stamps:
+            self._changed = time.monotonic(), stamps
+        return max(0.0, time.monotonic() - self._changed[0], time.time() - max(stamps) / 1e9)
 
     def _seconds_left(self, step: int, total: int | None) -> float | None:
         """By the steps seen since the watch began; before that, by the time since the start model was measured."""
-        now = time.time()
+        now = time.monotonic()
         if not self._seen or step != self._seen[-1][1]:
             if self._seen and step < self._seen[-1][1]:
                 self._seen.clear()  # the run went back to a checkpoint

@@ -29,6 +29,7 @@ from gapo.pairs.judges_wheel import AGREE, DISAGREE
 from gapo.pairs.pair import PairSet
 from gapo.pairs.sources import PairSource
 from gapo.pairs.token_cache import encode_set
+from gapo.runs.alive import at_work
 from gapo.runs.audit_folder import AuditFolder, Plan, read_audit
 from gapo.runs.audit_model import load_audited, print_of_model
 from gapo.runs.environment import environment
@@ -156,20 +157,21 @@ def audited(
     settings = ranks.first_decides(lambda: before.settled(model, len(encoded.encoded), ranks.on_this_machine))
     plan = Plan(print_of_pairs(encoded.encoded), print_of_model(model), settings)
     if folder is not None:
-        ranks.first_decides(lambda: folder.open(plan))
-        if ranks.first_decides(lambda: folder.result is not None):
+        ranks.first_decides(lambda: folder.refuse(plan))
+    with at_work(folder.path, ranks) if folder is not None else nullcontext():
+        if folder is not None and ranks.first_decides(lambda: folder.open(plan)):
             listener.say(f"{folder.path} is finished; this is its result")
             return Audit(*read_audit(folder.path), folder.path)
-    with kept_double() if asked.dtype == "float64" else nullcontext():
-        scored = _scored(model, encoded.encoded, padding_id(tokenizer, model), plan, folder, listener, ranks)
-    if not ranks.first:
-        return Audit(pa.table({}), {})
-    table = _in_order(scored.table, encoded.pairs)
-    seconds = {"estimate": scored.estimate, "scoring": scored.seconds, "all": perf_counter() - begun}
-    about = _about(asked, plan, table, left_out, len(pairs) + len(pairs.bad_rows), seconds, command)
-    if folder is not None:
-        folder.finish(table, about)
-    return Audit(table, about, None if folder is None else folder.path)
+        with kept_double() if asked.dtype == "float64" else nullcontext():
+            scored = _scored(model, encoded.encoded, padding_id(tokenizer, model), plan, folder, listener, ranks)
+        if not ranks.first:
+            return Audit(pa.table({}), {})
+        table = _in_order(scored.table, encoded.pairs)
+        seconds = {"estimate": scored.estimate, "scoring": scored.seconds, "all": perf_counter() - begun}
+        about = _about(asked, plan, table, left_out, len(pairs) + len(pairs.bad_rows), seconds, command)
+        if folder is not None:
+            folder.finish(table, about)
+        return Audit(table, about, None if folder is None else folder.path)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from gapo.diagnostics.auditing import AuditSettings
 from gapo.diagnostics.tables import AUDIT
 from gapo.errors import InputError
+from gapo.runs.resume import is_free
 from gapo.storage import clear_parts, whole_file
 
 RESULT, PLAN, PARTS = "audit.json", "plan.json", "parts"
@@ -67,29 +68,35 @@ class AuditFolder:
         open_ones = {name: before.get(name) for name in ("block_pairs", "bank") if before}
         return replace(settings, **{k: v for k, v in open_ones.items() if getattr(settings, k) is None})
 
-    def open(self, plan: Plan) -> None:
-        """Begin, or go on with the same plan; another one is refused."""
+    def refuse(self, plan: Plan) -> None:
+        """What stands here and is not this plan's."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose another --out")
         before = self.plan
-        if before is None and self.path.is_dir() and any(not p.name.startswith(".") for p in self.path.iterdir()):
+        if before is None and not is_free(self.path):
             raise InputError(f"{self.path} is not empty and holds no audit; choose another --out")
         if before is not None and before.get("key") != plan.key:
             raise InputError(
                 f"{self.path} holds an audit with {different(before, plan.written())}; choose another --out, or "
                 "remove that folder"
             )
-        if self.result is None:
-            clear_parts(self.path)
-            clear_parts(self.path / PARTS)
-            write_json(self.path / PARTS / PLAN, plan.written())
+
+    def open(self, plan: Plan) -> bool:
+        """Begin, or go on with the same plan; another one is refused. True where it is finished."""
+        self.refuse(plan)
+        if self.result is not None:
+            return True
+        clear_parts(self.path)
+        clear_parts(self.path / PARTS)
+        write_json(self.path / PARTS / PLAN, plan.written())
+        return False
 
     def part(self, number: int) -> Path:
         return self.path / PARTS / f"block-{number:06d}.parquet"
 
     def write_part(self, number: int, table: pa.Table) -> None:
         with whole_file(self.part(number)) as part:
-            pq.write_table(table, part, compression="zstd")
+            pq.write_table(table, part, compression="zstd", write_page_checksum=True)
 
     def missing(self, blocks: int) -> list[int]:
         """Blocks still to be scored."""
@@ -97,7 +104,17 @@ class AuditFolder:
 
     def joined(self, blocks: int) -> pa.Table:
         """All parts, blocks in their order."""
-        return pa.concat_tables([pq.read_table(self.part(number)) for number in range(blocks)])
+        return pa.concat_tables([self._read_part(number) for number in range(blocks)])
+
+    def _read_part(self, number: int) -> pa.Table:
+        path = self.part(number)
+        try:
+            return pq.read_table(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            path.unlink(missing_ok=True)
+            raise InputError(
+                f"{path} is damaged ({str(error).splitlines()[0]}) and was removed; the same command scores it again"
+            ) from None
 
     def finish(self, table: pa.Table, about: Mapping[str, Any]) -> None:
         """The result is there whole; the parts are then of no use."""

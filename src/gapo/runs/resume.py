@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gapo.errors import InputError
+from gapo.runs.alive import LOCK, refuse_held
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences
 from gapo.storage import clear_parts, is_part, read_yaml, whole_file
@@ -61,6 +62,8 @@ def folder_for(recipe: Recipe, folders: Sequence[Path], *, resume: bool, given: 
         raise InputError(f"{folder} is a file; choose another train.output_dir")
     inside = [path.relative_to(folder) for path in folders]
     newest = folder if named else _last_numbered(folder)
+    for path in inside:
+        refuse_held(newest / path)
     runs = [standing_of(newest / path) for path in inside]
     begun = any(run.recipe is not None for run in runs)
     if resume:
@@ -80,7 +83,9 @@ def folder_for(recipe: Recipe, folders: Sequence[Path], *, resume: bool, given: 
 
 def is_free(folder: Path) -> bool:
     """Whether nothing is there but what a kill left of a first file, perhaps in the folder of one of several runs."""
-    return not folder.exists() or all(is_part(path) or (path.is_dir() and is_free(path)) for path in folder.iterdir())
+    return not folder.exists() or all(
+        is_part(path) or path.name == LOCK or (path.is_dir() and is_free(path)) for path in folder.iterdir()
+    )
 
 
 def result_to_tell(run: Standing, recipe: Recipe, say: Say) -> dict[str, Any] | None:

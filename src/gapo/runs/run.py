@@ -7,6 +7,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from gapo.evaluate.reward import reward_report
 from gapo.model.load import load_policy
 from gapo.model.logps import PairLogps
 from gapo.model.merge import save_merged
+from gapo.model.ranks import joined
 from gapo.pairs.pair import PreferencePair, Prompt
 from gapo.runs.alive import at_work
 from gapo.runs.data import load_data
@@ -26,11 +28,12 @@ from gapo.runs.environment import environment
 from gapo.runs.kept_pairs import Outcomes, forget_texts, write_after, write_before, write_texts
 from gapo.runs.recipe import Recipe, policy_arguments, preference_arguments, recipe_hash
 from gapo.runs.resume import Standing, checkpoint_to_resume, result_to_tell, standing_of, write_start
-from gapo.storage import whole_file
+from gapo.storage import whole_file, whole_folder
 from gapo.training.card import model_card
 from gapo.training.choices import choices_of, take_up_choices
 from gapo.training.config import PreferenceConfig
 from gapo.training.progress import Display
+from gapo.training.stopping import Stopping
 from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
@@ -51,16 +54,34 @@ class RunResult:
 
 
 def execute(
-    recipe: Recipe, *, command: list[str], resume: bool = False, say: Say = print, display: Display | None = None
+    recipe: Recipe,
+    *,
+    command: list[str],
+    resume: bool = False,
+    say: Say = print,
+    display: Display | None = None,
+    stopping: Stopping | None = None,
 ) -> RunResult:
-    """Run one recipe (of one objective) in its folder; `display` shows its steps in the place of tqdm's bars."""
+    """Run one recipe (of one objective) in its folder; `display` shows its steps in the place of tqdm's bars.
+
+    With `stopping`, a signal while it trains ends it after a step, with a checkpoint.
+    """
     folder = Path(recipe["train"]["output_dir"])
-    run = standing_of(folder) if resume else Standing(folder)
-    if resume and (result := result_to_tell(run, recipe, say)) is not None:
+    if resume and (result := result_to_tell(standing_of(folder), recipe, say)) is not None:
         return RunResult(folder, result)
-    trainer = _trainer(recipe, say)
-    if display is not None:
-        trainer.books.show_on(display)
+    with at_work(folder, joined()):
+        run = standing_of(folder) if resume else Standing(folder)  # as it is now that nobody else writes
+        trainer = _trainer(recipe, say)
+        if display is not None:
+            trainer.books.show_on(display)
+        checkpoint = _begun(run, recipe, trainer, command, say)
+        with stopping.heard_by(trainer) if stopping is not None else nullcontext():
+            start, seconds = _trained(run, trainer, checkpoint)
+        return _carried_out(recipe, folder, trainer, start, seconds, say)
+
+
+def _begun(run: Standing, recipe: Recipe, trainer: PreferenceTrainer, command: list[str], say: Say) -> str | None:
+    """What can be known before the first step is decided and written down; the checkpoint to go on from, if any."""
     if recipe["model"].get("merge") and trainer.is_fsdp_enabled:
         raise InputError("model.merge needs whole weights, and FSDP2 shares them out; merge the saved adapters later")
     if run.start is not None:
@@ -70,21 +91,23 @@ def execute(
         say(str(trainer.engine_choice))
     checkpoint = checkpoint_to_resume(run, trainer, say)
     if trainer.ranks.first:
-        _write_inputs(folder, recipe, command, begun=run.recipe is not None)
-        _write_texts(folder, recipe, trainer)
-    with at_work(folder, holds=trainer.ranks.first):
-        return _carried_out(recipe, run, trainer, checkpoint, say)
+        _write_inputs(run.folder, recipe, command, begun=run.recipe is not None)
+        _write_texts(run.folder, recipe, trainer)
+    return checkpoint
+
+
+def _trained(run: Standing, trainer: PreferenceTrainer, checkpoint: str | None) -> tuple[dict[str, Any], float]:
+    """What was found before the first step, and the seconds of all steps."""
+    start = run.start if run.start is not None else _start(run.folder, trainer)
+    since = time.monotonic()
+    trainer.train(resume_from_checkpoint=checkpoint)
+    return start, trainer.books.earlier + time.monotonic() - since
 
 
 def _carried_out(
-    recipe: Recipe, run: Standing, trainer: PreferenceTrainer, checkpoint: str | None, say: Say
+    recipe: Recipe, folder: Path, trainer: PreferenceTrainer, start: dict[str, Any], seconds: float, say: Say
 ) -> RunResult:
-    """Measure, train, measure, write."""
-    folder = run.folder
-    start = run.start if run.start is not None else _start(folder, trainer)
-    since = time.monotonic()
-    trainer.train(resume_from_checkpoint=checkpoint)
-    seconds = trainer.books.earlier + time.monotonic() - since
+    """Measure the trained model, and write everything down."""
     after, last_replies, outcomes = _measured(trainer, "after")
     trainer.books.monitors.replies(trainer.state.global_step, last_replies)
     held_out = bool(recipe["data"]["eval"] or recipe["data"]["eval_fraction"])
@@ -111,7 +134,7 @@ def _carried_out(
         ],
         "warnings": [*([] if held_out else [NOTHING_HELD_OUT]), *trainer.books.monitors.warnings],
     }
-    trainer.save_model(str(folder / "model"))
+    _save_model(folder / "model", trainer, evals)
     if trainer.ranks.first:
         write_after(folder, trainer.eval_dataset, outcomes)
         _write_results(folder, recipe, trainer, evals, say)
@@ -119,12 +142,22 @@ def _carried_out(
     return RunResult(folder, evals)
 
 
+def _save_model(folder: Path, trainer: PreferenceTrainer, evals: dict[str, Any]) -> None:
+    """The weights with their card. One process writes; where weights are in shards, all give theirs."""
+    if not trainer.ranks.first:
+        trainer.save_model(str(folder))
+        return
+    with whole_folder(folder) as part:
+        trainer.save_model(str(part))
+        (part / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
+
+
 def _write_results(folder: Path, recipe: Recipe, trainer: PreferenceTrainer, evals: dict[str, Any], say: Say) -> None:
     """What follows the weights; the result itself last, for it says that the run is finished."""
     if recipe["model"].get("merge"):
         say("merging the adapters into the weights")
-        save_merged(trainer.model, folder / "merged", trainer.encoder.tokenizer)
-    (folder / "model" / "README.md").write_text(model_card(trainer, _for_the_card(evals)), encoding="utf-8")
+        with whole_folder(folder / "merged") as part:
+            save_merged(trainer.model, part, trainer.encoder.tokenizer)
     with whole_file(folder / "evals.json") as part:
         part.write_text(json.dumps(evals, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 

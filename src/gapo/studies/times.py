@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from gapo.storage import add_line
 from gapo.studies.tasks import Task
 from gapo.training.record import read_steps
 
@@ -21,9 +22,8 @@ class Times:
     path: Path
 
     def keep(self, spent: Mapping[str, float]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps({"kind": kind, "seconds": round(spent[kind], 2)}) + "\n" for kind in spent)
+        for kind in spent:
+            add_line(self.path, json.dumps({"kind": kind, "seconds": round(spent[kind], 2)}))
 
     def expected(self, tasks: Iterable[Mapping[str, float]]) -> list[float]:
         """Seconds for the parts of each task: of each the median of its kind, else what the part itself says."""

@@ -8,10 +8,12 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
+from gapo.errors import TrainingStopped
 from gapo.studies.tasks import Task
 from gapo.studies.train import carry_out
 
@@ -44,7 +46,14 @@ def _collected(
             running[workers.submit(carry_out, task, root)] = task
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             task = running.pop(future)
-            yield task, future.result()
+            try:
+                spent = future.result()
+            except BrokenProcessPool:
+                raise TrainingStopped(
+                    f"a process of the study was ended from outside (out of memory, perhaps) at {task.words}; finished "
+                    f"runs are in {root}, and the same command goes on"
+                ) from None
+            yield task, spent
 
 
 @contextmanager

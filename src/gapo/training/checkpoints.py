@@ -5,15 +5,14 @@ A kill can come between any two bytes. A folder without its list, or with files 
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from pathlib import Path
 
-from gapo.storage import on_disk, sha256, whole_file
+from gapo.storage import LIST as MANIFEST
+from gapo.storage import listed_files, on_disk, whats_damaged, write_list
 
 logger = logging.getLogger("gapo")
-MANIFEST = "files.json"
 FOLDER = "checkpoints"
 PREFIX = "checkpoint-"
 NEEDED = ("trainer_state.json", "scheduler.pt", "gapo.json")  # else the run cannot go on as it would have
@@ -21,33 +20,15 @@ NEEDED = ("trainer_state.json", "scheduler.pt", "gapo.json")  # else the run can
 
 def seal(folder: Path) -> None:
     """List every file of a complete checkpoint; with the list it is whole."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path != folder / MANIFEST]
-    for path in files:
-        on_disk(path)
-    for path in {path.parent for path in files}:
-        on_disk(path)
-    listed = {
-        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": sha256(path)} for path in files
-    }
-    with whole_file(folder / MANIFEST) as part:
-        part.write_text(json.dumps({"files": listed}, indent=1) + "\n")
+    write_list(folder)
     on_disk(folder.parent)
 
 
 def whats_missing(folder: Path) -> str | None:
     """Why the checkpoint is not whole, in words; None if it is."""
-    listed = _listed(folder)
-    if listed is None:
-        return f"its list {MANIFEST} is missing or cut short"
-    for name, expected in listed.items():
-        path = folder / name
-        if not path.is_file():
-            return f"{name} is missing"
-        if (size := path.stat().st_size) != expected["size"]:
-            return f"{name} has {size} of {expected['size']} bytes"
-    for name, expected in listed.items():  # sizes first: they cost nothing
-        if sha256(folder / name) != expected["sha256"]:
-            return f"{name} has not the bytes that were written"
+    if (damage := whats_damaged(folder)) is not None:
+        return damage
+    listed = listed_files(folder) or {}
     lacking = [name for name in NEEDED if name not in listed]
     return f"it was saved without {lacking[0]}" if lacking else None
 
@@ -78,7 +59,7 @@ def rotate(folder: Path, newest: Path, limit: int | None, keep: Path | None) -> 
         return
     spared = {path.resolve() for path in (newest, keep) if path is not None and path.is_dir()}
     others = [path for path in in_order(folder) if path.resolve() not in spared]
-    half = [path for path in others if _listed(path) is None]
+    half = [path for path in others if listed_files(path) is None]
     whole = [path for path in others if path not in half]
     room = max(0, limit - len(spared))
     for path in half + whole[: len(whole) - room]:
@@ -99,13 +80,6 @@ def set_aside(folder: Path) -> None:
     while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
     folder.rename(aside)
-
-
-def _listed(folder: Path) -> dict[str, dict[str, object]] | None:
-    try:
-        return dict(json.loads((folder / MANIFEST).read_text())["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _step(checkpoint: Path) -> int:

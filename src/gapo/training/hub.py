@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import Trainer
 
+from gapo.storage import whole_file
 from gapo.training.card import model_card
 
 
@@ -18,10 +19,9 @@ class ModelFolderTrainer(Trainer):
     def create_model_card(self, *args: Any, **options: Any) -> None:
         """Our card: method, knobs, data, noise, result."""
         if self.is_world_process_zero():
-            folder = Path(str(self.args.output_dir))
-            folder.mkdir(parents=True, exist_ok=True)
             card = model_card(self)  # type: ignore[arg-type]
-            Path(folder, "README.md").write_text(card, encoding="utf-8")
+            with whole_file(Path(str(self.args.output_dir), "README.md")) as part:
+                part.write_text(card, encoding="utf-8")
 
     def push_to_hub(self, *args: Any, **options: Any) -> Any:
         """Push the model and its card, not the run's record and checkpoints."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gapo.storage import on_disk, whole_file
+from gapo.storage import add_line, on_disk, whole_file
 
 PAIR_SCHEMA = pa.schema(
     [
@@ -70,8 +70,7 @@ class RunRecord:
 
     def add(self, line: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
         """One step: its line and its pairs' rows (a column a key)."""
-        with open(self.steps_path, "a") as file:
-            file.write(json.dumps({key: _plain(value) for key, value in line.items()}) + "\n")
+        add_line(self.steps_path, json.dumps({key: _plain(value) for key, value in line.items()}))
         self._unwritten.append(pa.table(dict(rows), schema=PAIR_SCHEMA))
         if time.monotonic() >= self._next_write:
             self.write_pairs()
@@ -126,13 +125,13 @@ def _set_aside(path: Path) -> None:
 
 
 def read_steps(path: Path) -> list[dict[str, Any]]:
-    """The lines of `steps.jsonl`; a last line cut short by a kill is left out."""
+    """The lines of `steps.jsonl`; one cut short by a kill is left out."""
     lines = []
     for text in path.read_text().splitlines() if path.is_file() else []:
         try:
             lines.append(json.loads(text))
         except json.JSONDecodeError:
-            break
+            continue
     return lines
 
 

@@ -16,8 +16,8 @@ from transformers.trainer_utils import TrainOutput
 
 from gapo.errors import InputError
 from gapo.model.ranks import Ranks
-from gapo.storage import clear_parts
-from gapo.training.checkpoints import FOLDER, newest_whole, rotate, seal, set_aside, whats_missing
+from gapo.storage import clear_parts, writing
+from gapo.training.checkpoints import FOLDER, newest_whole, remove, rotate, seal, set_aside, whats_missing
 from gapo.training.choices import take_up_choices
 from gapo.training.finite import check_weights
 from gapo.training.shard import ShardingTrainer
@@ -88,16 +88,18 @@ class ResumableTrainer(ShardingTrainer):
             return  # the same weights: writing them again would only unmake a whole checkpoint for a while
         check_weights(self.model, step, self.ranks)
         folder = Path(self._get_output_dir(trial)) / f"checkpoint-{step}"
+        with self._whole_or_removed(folder):
+            if self.args.should_save:
+                shutil.rmtree(folder, ignore_errors=True)  # half-written before a kill
+                write_state(cast("PreferenceTrainer", self), folder)
+            self.accelerator.wait_for_everyone()
+            with self._no_rotation():
+                super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                torch.save(self.args, folder / ARGUMENTS)  # it was written without the limit
+                seal(folder)
         if self.args.should_save:
-            shutil.rmtree(folder, ignore_errors=True)  # half-written before a kill
-            write_state(cast("PreferenceTrainer", self), folder)
-        self.accelerator.wait_for_everyone()
-        with self._no_rotation():
-            super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()
-        if self.args.should_save:
-            torch.save(self.args, folder / ARGUMENTS)  # it was written without the limit
-            seal(folder)
             self._rotate(folder, self.state)
         self._saved_step = step
 
@@ -106,6 +108,17 @@ class ResumableTrainer(ShardingTrainer):
         if not _internal_call:
             check_weights(self.model, self.state.global_step, self.ranks)
         super().save_model(output_dir, _internal_call)
+
+    @contextmanager
+    def _whole_or_removed(self, folder: Path) -> Iterator[None]:
+        """After an error, or Ctrl-C, no half of a checkpoint is left to fill the disk."""
+        try:
+            with writing(folder):
+                yield
+        except BaseException:
+            if self.args.should_save:
+                remove(folder)
+            raise
 
     def _rotate(self, newest: Path, state: TrainerState) -> None:
         best = state.best_model_checkpoint

@@ -1,5 +1,6 @@
 """The model from a wheel: checksum, stages, clear errors. Fetching itself needs a network and is not tested here."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -9,7 +10,7 @@ from gapo.model import wheel
 from gapo.model.load import load_policy, resolve_model, without_dropout
 from gapo.model.wheel import WHEEL_MODELS, model_from_wheel
 from gapo.pairs import wheels
-from gapo.storage import cache_folder, sha256
+from gapo.storage import cache_folder, sha256, write_list
 
 NAME = "smollm2-135m-instruct"
 
@@ -30,6 +31,8 @@ def pip_that(monkeypatch, action):
 def test_a_converted_model_is_used_as_it_is(monkeypatch):
     folder = cache_folder("models", f"{NAME}-{WHEEL_MODELS[NAME].sha256[:12]}")
     folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    write_list(folder)
     pip_that(monkeypatch, lambda command: pytest.fail("fetched again"))
     assert model_from_wheel(NAME) == folder
 
@@ -68,7 +71,7 @@ def test_a_whole_wheel_in_the_cache_is_not_fetched_again_and_a_damaged_one_is(mo
     assert converted == [target]
     target.write_bytes(b"pretenD")
     pip_that(monkeypatch, lambda command: subprocess.CompletedProcess(command, 1, stderr="ERROR: offline"))
-    next((own_cache / "models").iterdir()).rmdir()
+    shutil.rmtree(own_cache / "models")
     with pytest.raises(InputError, match="offline"):
         model_from_wheel(NAME, say=lambda text: None)
 

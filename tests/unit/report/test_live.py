@@ -82,13 +82,29 @@ def test_where_locks_are_not_known_a_long_silence_is_told(make_run, monkeypatch)
 def test_the_time_left_follows_the_steps_that_were_seen(make_run, monkeypatch):
     folder = begun(make_run())
     watcher, clock = Watcher(folder, {"train": {"max_steps": 60}}), [1000.0]
-    monkeypatch.setattr("gapo.report.standing.time.time", lambda: clock[0])
+    monkeypatch.setattr("gapo.report.standing.time.monotonic", lambda: clock[0])
     watcher.look()
     (folder / "steps.jsonl").write_text('{"step": 50}\n')
     clock[0] += 20
     assert watcher.look().seconds_left == pytest.approx(20.0)  # ten steps in 20 s, ten to go
     (folder / "steps.jsonl").write_text('{"step": 30}\n')
     assert watcher.look().seconds_left is None  # back at a checkpoint: nothing is known of its speed
+
+
+def test_a_clock_that_is_set_back_hides_no_death_and_gives_no_negative_time(make_run, monkeypatch):
+    folder = begun(make_run())
+    watcher, wall, steady = Watcher(folder, {"train": {"max_steps": 60}}), [time.time()], [1000.0]
+    monkeypatch.setattr("gapo.report.standing.time.time", lambda: wall[0])
+    monkeypatch.setattr("gapo.report.standing.time.monotonic", lambda: steady[0])
+    watcher.look()
+    wall[0] -= 3600
+    steady[0] += 20
+    (folder / "steps.jsonl").write_text('{"step": 50}\n')
+    now = watcher.look()
+    assert (now.seconds_left, now.silence) == (pytest.approx(20.0), 0.0)
+    steady[0] += 100
+    now = watcher.look()
+    assert (now.state, now.silence) == (DIED, 100.0)
 
 
 @pytest.mark.parametrize(
