@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gapo.errors import disk_trouble
+
 
 def cache_folder(*parts: str) -> Path:
     """A folder of gapo's cache: $GAPO_CACHE, else gapo under the user's cache folder."""
@@ -24,39 +26,52 @@ def embedded(*parts: str) -> Path:
 
 
 @contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the body meets on a full or read-only disk becomes one sentence with this path."""
+    try:
+        yield
+    except Exception as error:
+        if (trouble := disk_trouble(error, path)) is not None:
+            raise trouble from error
+        raise
+
+
+@contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Write to the yielded path; it becomes `path` at the end, and leaves no trace after an error.
 
     It is on the disk before it has its name, so that a power cut too leaves the old file or the new one.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        part.chmod(0o666 & ~_umask())  # mkstemp makes files only the owner can read
-        on_disk(part)
-        part.replace(path)
-        on_disk(path.parent)
-    finally:
-        part.unlink(missing_ok=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            part.chmod(0o666 & ~_umask())  # mkstemp makes files only the owner can read
+            on_disk(part)
+            part.replace(path)
+            on_disk(path.parent)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """Fill the yielded folder; it becomes `path` at the end, and leaves no trace after an error."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-    try:
-        yield part
-        part.chmod(0o777 & ~_umask())
-        part.replace(path)
-        on_disk(path.parent)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+        try:
+            yield part
+            part.chmod(0o777 & ~_umask())
+            part.replace(path)
+            on_disk(path.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def on_disk(path: Path) -> None:

@@ -22,7 +22,7 @@ from gapo.cli.score import score
 from gapo.cli.study import study
 from gapo.cli.train import train
 from gapo.cli.watch import watch
-from gapo.errors import InputError, TrainingStopped
+from gapo.errors import InputError, TrainingStopped, disk_trouble
 
 app = typer.Typer(
     name="gapo",
@@ -75,7 +75,8 @@ def main() -> None:
             raise
         let_the_first_rank_speak()
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        typer.echo(f"gapo: this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)", err=True)
+        unknown = f"this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)"
+        typer.echo(f"gapo: {disk_trouble(error) or unknown}", err=True)
         sys.exit(2)
 
 

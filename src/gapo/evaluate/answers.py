@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gapo.errors import InputError
+from gapo.errors import DiskTrouble, InputError
 from gapo.evaluate.questions import ALPACAEVAL, ARENA_HARD, Bench, Question, arena_text, rows_of
 from gapo.pairs.files import bare_name, near_file
 from gapo.storage import whole_file
@@ -88,6 +88,8 @@ def write_answers(answers: Answers, bench: Bench, path: Path) -> None:
             part.write_text(json.dumps(_about(answers, bench), ensure_ascii=False, indent=1) + "\n", "utf-8")
         with whole_file(path) as part:
             part.write_text(text, "utf-8")
+    except DiskTrouble:
+        raise
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another place") from None
 

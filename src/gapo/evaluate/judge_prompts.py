@@ -16,6 +16,7 @@ from typing import Any
 
 from gapo.errors import InputError
 from gapo.evaluate.replies import sound
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 
 QUESTION, FIRST, SECOND = "question", "first", "second"
 # The names of these places in AlpacaEval's template, in Arena-Hard's of 2024 and of 2025, and in our own.
@@ -92,12 +93,10 @@ def _from_block(block: str) -> tuple[str, str]:
 
 
 def _from_yaml(text: str, path: Path) -> list[tuple[str, str]]:
-    import yaml
-
     try:
-        content: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"the prompt file {path} is not YAML ({error})") from None
+        content: Any = read_yaml(text)
+    except NotYaml as error:
+        raise InputError(f"the prompt file {path} is not YAML ({error}); mend it") from None
     turns = content.get("prompt_template") if isinstance(content, Mapping) else None
     turns = [turns] if isinstance(turns, str) else turns
     if not isinstance(turns, list) or len(turns) != 1:

@@ -12,8 +12,9 @@ from typing import Any
 from gapo.errors import InputError, did_you_mean
 from gapo.evaluate.official import ALPACA_REFERENCES, ARENA_BASELINE, ARENA_QUESTIONS, in_folder, official_file
 from gapo.pairs.files import near_file
+from gapo.pairs.opened import is_gz
 from gapo.pairs.pair import BadRow
-from gapo.pairs.readers import READERS, is_gz
+from gapo.pairs.readers import READERS
 from gapo.pairs.table import Row, one_line
 
 ALPACAEVAL = "alpacaeval"

@@ -155,7 +155,9 @@ def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> P
             config.lora_dropout = 0.0  # type: ignore[attr-defined]  # the gap would measure it
         adapted = get_peft_model(model, config)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise InputError(f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}") from None
+        raise InputError(
+            f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}; give fields of LoraConfig that do"
+        ) from None
     in_fp32(adapted)
     _measure_magnitudes(adapted)
     without_dropout(adapted)

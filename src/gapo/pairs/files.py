@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, cast
 
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import DiskTrouble, InputError, did_you_mean
+from gapo.pairs.opened import is_gz
 from gapo.pairs.pair import PairSet
-from gapo.pairs.readers import READERS, is_gz
+from gapo.pairs.readers import READERS
 from gapo.pairs.store import SMALL_FILE, file_address
 from gapo.pairs.table import Table
 from gapo.pairs.writers import WRITERS
@@ -41,6 +42,8 @@ def save_pairs(pairs: PairSet, path: str | os.PathLike[str]) -> None:
                     write(pairs, cast(IO[bytes], packed))
             else:
                 write(pairs, file)
+    except DiskTrouble:
+        raise
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another place") from None
 
@@ -74,6 +77,8 @@ def _read_file(path: Path, split: str | None) -> Table:
         near = near_file(path)
         missing = "check the path" if path.parent.is_dir() else f"nor does its folder {path.parent}; check the path"
         raise InputError(f"{path} does not exist; {f'did you mean {near!r}?' if near else missing}")
+    if not path.is_file():  # a pipe would be waited for, and is read twice
+        raise InputError(f"{path} is not a file; save what it holds in one")
     split = None if split == bare_name(path) else split
     table = READERS[kind_of(path)](path, split)
     if path.stat().st_size < SMALL_FILE:

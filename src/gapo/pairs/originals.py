@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from gapo.errors import InputError
+from gapo.errors import DiskTrouble, InputError
 from gapo.pairs.files import kind_of
-from gapo.pairs.readers import LONGEST_CELL, is_gz, json_rows, open_binary, open_text
+from gapo.pairs.json_files import json_rows
+from gapo.pairs.opened import is_gz, open_binary, open_text
+from gapo.pairs.readers import LONGEST_CELL
 from gapo.pairs.sources import PairSource, file_of, open_source
 from gapo.pairs.table import Row
 from gapo.pairs.writers import write_csv_rows
@@ -45,6 +47,8 @@ def save_originals(source: PairSource, numbers: Iterable[int], out: Path, split:
                 _COPIERS[kind](path, wanted, file)
             else:
                 _WRITERS[kind](list(_rows(source, split, path, wanted)), file)
+    except DiskTrouble:
+        raise
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror or error}); choose another place") from None
 

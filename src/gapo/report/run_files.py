@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from gapo.errors import InputError
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 from gapo.report.statistics import Numbers
 
 PAIR_COLUMNS = (
@@ -103,10 +103,9 @@ def _read_recipe(folder: Path) -> tuple[str, Mapping[str, Any]]:
         raise InputError(f"{folder} is not a run: {_why_not_a_run(folder)}")
     try:
         text = path.read_text(encoding="utf-8")
-        recipe = yaml.safe_load(text)
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        where = str(error).splitlines()[0]
-        raise InputError(f"{path} is not readable YAML ({where}); put back the recipe that training wrote") from error
+        recipe = read_yaml(text)
+    except (OSError, UnicodeDecodeError, NotYaml) as error:
+        raise InputError(f"{path} is not readable YAML ({error}); put back the recipe that training wrote") from None
     if not isinstance(recipe, dict):
         raise InputError(f"{path} should hold sections such as model and data; put back the recipe that training wrote")
     return text, recipe

@@ -19,6 +19,7 @@ from gapo.model.wheel import WHEEL_MODELS
 from gapo.objectives import depends_on_margin_alone
 from gapo.pairs.encode import Encoder
 from gapo.pairs.noise import FLIP_RULES
+from gapo.pairs.table import one_line
 from gapo.runs.about import About, about_of
 from gapo.runs.architectures import architecture_of, config_of, weightless
 from gapo.runs.batch_arithmetic import BatchArithmetic, batch_arithmetic
@@ -116,7 +117,13 @@ def _built(recipe: Recipe) -> tuple[Any, str]:
     kernel = recipe["model"].get("attn_implementation")
     if kernel or getattr(config, "attn_logit_softcapping", None):
         config._attn_implementation = kernel or "eager"
-    return weightless(config, recipe["model"]["lora"]), source
+    try:
+        return weightless(config, recipe["model"]["lora"]), source
+    except InputError:
+        raise
+    except Exception as error:  # a config may ask for any class, size or kernel
+        name = recipe["model"]["name"]
+        raise InputError(f"{name} cannot be built from its config ({one_line(error)}); check its config.json") from None
 
 
 def _found(recipe: Recipe) -> tuple[Found, Found | None]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gapo.errors import InputError
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences
 from gapo.storage import clear_parts, is_part, whole_file
@@ -182,7 +181,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def _read_yaml(path: Path) -> Recipe | None:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        content = read_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, NotYaml):
         return None
     return content if isinstance(content, dict) else None
