@@ -370,9 +370,7 @@ def place_cases() -> list[Case]:
             "e\\x00.jsonl",
             "flip e\0.jsonl out.jsonl --force",
         ),
-        data_case(
-            "path: a device", "x", nothing, "is not a file", "/dev/null", "flip /dev/null out.jsonl --force"
-        ),
+        data_case("path: a device", "x", nothing, "is not a file", "/dev/null", "flip /dev/null out.jsonl --force"),
     ]
 
 
@@ -392,10 +390,10 @@ def other_commands() -> list[Case]:
         data_case("flip: a rate above one", "x", b"", "rate", "1.5", "flip pairs.jsonl out.jsonl --force --rate 1.5"),
         data_case("flip: a rate that is no number", "x", b"", "rate", "nan", "flip pairs.jsonl out.jsonl --force --rate nan"),
         data_case("flip: an unknown rule", "x", b"", "did you mean 'random'|unknown", "rando", "flip pairs.jsonl out.jsonl --force --kind rando"),
-        data_case("flip: out is a folder", "d.jsonl", Path.mkdir, "cannot be written|is a folder", command="flip pairs.jsonl {file} --force"),
+        data_case("flip: out is a folder", "d.jsonl", Path.mkdir, "a folder has this name", command="flip pairs.jsonl {file} --force"),
         data_case("flip: out is there", "x", b"", "exists", "out.jsonl", "flip pairs.jsonl out.jsonl"),
         data_case("flip: out of an unknown kind", "x", b"", "unknown kind", "out.txt", "flip pairs.jsonl out.txt"),
-        data_case("flip: out below a file", "x", b"", "cannot be written", "pairs.jsonl/out.jsonl", "flip pairs.jsonl pairs.jsonl/out.jsonl"),
+        data_case("flip: out below a file", "x", b"", "a file stands where a folder is needed", "pairs.jsonl/out.jsonl", "flip pairs.jsonl pairs.jsonl/out.jsonl"),
         data_case("flip: conversations into CSV", "e.jsonl", jsonl({"chosen": TURNS, "rejected": OTHER}), "does not fit", "CSV", "flip e.jsonl out.csv"),
     ]  # fmt: skip
 

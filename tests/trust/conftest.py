@@ -36,5 +36,7 @@ def place(tmp_path, model_folder, monkeypatch) -> Path:
     monkeypatch.chdir(here)
     monkeypatch.setenv("GAPO_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GAPO_DEBUG", raising=False)
-    monkeypatch.setattr("gapo.runs.machines.matmul_peak", lambda: 1e10)  # a dry run would measure half a second
+    monkeypatch.setattr(
+        "gapo.runs.machines.matmul_peak", lambda *_, **__: 1e10
+    )  # a dry run would measure half a second
     return here

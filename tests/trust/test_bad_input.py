@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from bad_data import DATA
+from bad_folders import FOLDERS
 from bad_models import MODELS
 from bad_recipes import RECIPES
 from corpus import Case, check_sentence, content_of, told
 
-CASES = [*DATA, *RECIPES, *MODELS]
+CASES = [*DATA, *RECIPES, *MODELS, *FOLDERS]
 
 
 def test_there_are_two_hundred_different_ones():

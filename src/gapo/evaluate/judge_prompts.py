@@ -72,7 +72,7 @@ def read_template(path: Path) -> Template:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the prompt file {path} cannot be read ({error})") from None
+        raise InputError(f"the prompt file {path} cannot be read ({error}); check the path") from None
     if path.suffix in (".yaml", ".yml"):
         messages = _from_yaml(text, path)
     elif "<|im_start|>" in text:
@@ -100,7 +100,7 @@ def _from_yaml(text: str, path: Path) -> list[tuple[str, str]]:
     turns = content.get("prompt_template") if isinstance(content, Mapping) else None
     turns = [turns] if isinstance(turns, str) else turns
     if not isinstance(turns, list) or len(turns) != 1:
-        raise InputError(f"the prompt file {path} needs a prompt_template of one turn")
+        raise InputError(f"the prompt file {path} must have a prompt_template of one turn")
     system = content.get("system_prompt")
     return [*([("system", str(system))] if system else []), ("user", str(turns[0]))]
 

@@ -198,6 +198,10 @@ def _prompt_of(row: Mapping[str, Any], where: str) -> str:
         prompt = turns[0]
     if not isinstance(prompt, str) or not prompt.strip():
         raise InputError(f"{where} has an empty prompt; fill it or remove the row")
+    try:
+        prompt.encode()  # a lone surrogate stops every tokenizer later
+    except UnicodeEncodeError:
+        raise InputError(f"{where} has a prompt that is not UTF-8; mend that row") from None
     return prompt
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapo.errors import InputError, did_you_mean
-from gapo.evaluate.subject import Subject, base_of, holds_adapters, load_subject, run_folder
+from gapo.evaluate.subject import Subject, base_of, fitting_adapters, holds_adapters, load_subject, run_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,10 +52,8 @@ def _with_adapters(base: str, folder: Path, dtype: str, say: Say, shown: str | N
     if not (folder / "adapter_config.json").is_file():
         raise InputError(f"{folder} holds no adapter_config.json, so it is no adapter; give the folder peft wrote")
     policy = load_policy(base, dtype="float32" if dtype == "float64" else dtype, frozen=True, say=say)
-    try:
+    with fitting_adapters(folder, base):
         model = PeftModel.from_pretrained(policy.model, str(folder), is_trainable=True)  # type: ignore[arg-type]
-    except (ValueError, RuntimeError, OSError) as error:
-        raise InputError(f"the adapters in {folder} do not fit {base} ({str(error).splitlines()[0][:200]})") from None
     in_fp32(model)
     without_dropout(model)
     return Subject(model, policy.tokenizer, shown or f"{base} with {folder}")  # type: ignore[arg-type]

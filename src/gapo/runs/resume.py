@@ -184,4 +184,5 @@ def _read_yaml(path: Path) -> Recipe | None:
         content = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, NotYaml):
         return None
-    return content if isinstance(content, dict) else None
+    sections = isinstance(content, dict) and all(isinstance(section, dict) for section in content.values())
+    return content if sections else None

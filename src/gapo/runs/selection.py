@@ -61,7 +61,9 @@ def selected(pairs: PairSet, section: Mapping[str, Any], beside: Path | None) ->
     ids = pairs.ids
     scored = [i for i, name in enumerate(ids) if name in scores]
     if not scored:
-        raise InputError(f"data.select: {section['from']} has scores of {len(scores)} pairs, but of none of these")
+        raise InputError(
+            f"data.select: {section['from']} has scores of {len(scores)} pairs, but of none of these; score these pairs first"
+        )
     if len(scored) < len(ids):
         logger.warning(
             "%d of %d pairs have no %s in %s and are left out",
@@ -80,7 +82,10 @@ def scores_from(source: str, score: str, beside: Path | None) -> dict[str, float
             numeric = [field.name for field in table.schema if pa.types.is_floating(field.type)]
             raise InputError(f"data.select: {path} has no column {name!r}; {did_you_mean(name, numeric)}")
     table = first_seen(table)
-    values = column(table, score)
+    try:
+        values = column(table, score)
+    except (pa.ArrowException, TypeError):
+        raise InputError(f"data.select: the column {score!r} of {path} holds no numbers; name another") from None
     kept = np.isfinite(values)
     ids = table["pair_id"].to_pylist()
     return {name: float(value) for name, value, known in zip(ids, values, kept, strict=True) if known}
