@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 WHY_NOT = {
     errno.ENOSPC: "cannot be written: the disk is full; make room there",
@@ -15,11 +16,28 @@ WHY_NOT = {
     errno.EACCES: "cannot be used: permission is denied; choose another place, or change who may write there",
     errno.EPERM: "cannot be used: this is not permitted; choose another place, or change who may write there",
     errno.EIO: "cannot be written: the disk is full or failing; make room there",
+    errno.EEXIST: "cannot be used: a file stands where a folder is needed; choose another place",
+    errno.ENOTDIR: "cannot be used: a file stands where a folder is needed; choose another place",
+    errno.EISDIR: "cannot be used: a folder has this name; choose another one",
+    errno.ENAMETOOLONG: "cannot be used: the name is too long; choose a shorter one",
 }
+
+LONGEST_SHOWN = 80  # characters of a value that a sentence quotes
+MOST_NAMES = 30  # that a sentence lists
 
 
 class InputError(ValueError):
-    """The user's input is wrong. The message is the whole story: what, where, and what to do."""
+    """The user's input is wrong. The message is the whole story: what, where, and what to do.
+
+    It is one line, whatever the names in it are: a file or a key may be called anything.
+    """
+
+    def __init__(self, *message: Any) -> None:
+        super().__init__(*(_one_line(part) if isinstance(part, str) else part for part in message))
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class DiskTrouble(OSError, InputError):
@@ -49,11 +67,20 @@ class Interrupted(KeyboardInterrupt):
         self.number, self.checkpoint = number, checkpoint
 
 
+def shown(value: object) -> str:
+    """A value as a sentence quotes it."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the nearest one, or everything there is."""
     options = sorted(known)
-    near = get_close_matches(name, options, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}"
+    near = get_close_matches(name[:LONGEST_SHOWN], options, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    more = f" and {len(options) - MOST_NAMES} more" if len(options) > MOST_NAMES else ""
+    return f"known: {', '.join(options[:MOST_NAMES])}{more}"
 
 
 def disk_trouble(error: BaseException, path: str | os.PathLike[str] | None = None) -> DiskTrouble | None:

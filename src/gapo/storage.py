@@ -11,11 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from gapo.errors import disk_trouble
 
-MOST_VALUES = 100_000  # of a YAML file: a recipe has a hundred
 LIST = "files.json"  # of a folder: name, size and digest of every other file in it
 
 
@@ -146,35 +144,6 @@ def clear_parts(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def read_yaml(text: str) -> Any:
-    """Plain values from YAML, and no more of them than are written: an alias counts as often as it is used.
-
-    A few lines of aliases of aliases are otherwise a billion values for whoever walks through them.
-    """
-    import yaml
-
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _values_in(node, {}) > MOST_VALUES:
-            raise yaml.YAMLError(f"more than {MOST_VALUES:,} values by its aliases (does an anchor contain itself?)")
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _values_in(node: Any, known: dict[int, int]) -> int:
-    """Values below a node of YAML, aliases written out."""
-    if id(node) not in known:
-        known[id(node)] = MOST_VALUES + 1  # met again below itself
-        children = node.value if isinstance(node.value, list) else []
-        parts = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
-        known[id(node)] = 1 + sum(_values_in(part, known) for part in parts)
-    return known[id(node)]
 
 
 def sha256(path: Path) -> str:

@@ -7,10 +7,10 @@ import yaml
 
 from gapo.errors import InputError
 from gapo.evaluate.judge_prompts import read_template
+from gapo.pairs.yaml_text import MOST_VALUES, read_yaml
 from gapo.report import read_run
 from gapo.runs.recipe import read_recipe
 from gapo.runs.resume import standing_of
-from gapo.storage import MOST_VALUES, read_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)

@@ -53,7 +53,7 @@ def parameters_in_scope(model: nn.Module, scope: str = "full") -> tuple[nn.Param
     try:
         pattern = re.compile(scope)
     except re.error as error:
-        raise InputError(f"anchor.scope {scope!r} is not full, lm_head or a regular expression ({error})") from None
+        raise InputError(f"anchor.scope {scope!r} must be full, lm_head or a regular expression ({error})") from None
     chosen = tuple(p for name, p in trained if pattern.search(name))
     if not chosen:
         raise InputError(f"anchor.scope {scope!r} matches no trained parameter; names look like {trained[0][0]!r}")

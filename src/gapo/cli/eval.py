@@ -124,12 +124,13 @@ def drift(
     from gapo.evaluate.drift import drift_of, drift_report, drift_responses
     from gapo.evaluate.subject import load_subject, need_same_tokens
     from gapo.evaluate.tables import drift_table
+    from gapo.model.policy import fitting_length
     from gapo.pairs.encode import Encoder
 
     voice = _voice(quiet, as_json)
     subject, base = (load_subject(name, voice.say, trust_remote_code=trust) for name in (model, against))
     need_same_tokens(subject, base, "a KL divergence")
-    encoder = Encoder(subject.tokenizer, max_length=max_length, template=template)
+    encoder = Encoder(subject.tokenizer, max_length=fitting_length(subject.model, max_length), template=template)
     drawn = {"seed": seed, "max_new_tokens": max_new_tokens}
     responses, on = drift_responses(subject, data, encoder, split=split, limit=limit, own=own_replies, **drawn)
     about = {"model": model, "base": against, "data": data, "split": split, "limit": limit, "on": on, "seed": seed}
@@ -164,7 +165,7 @@ def tasks(
     from gapo.evaluate.tables import task_table
 
     if len(names) < 2:
-        raise InputError("name the tasks first and the model last: gapo eval gsm8k arc_challenge MODEL")
+        raise InputError(f"a task and a model are needed, not {names[0]} alone; write gapo eval gsm8k {names[0]}")
     *wanted, model = names
     need_extra(wanted)
     voice = _voice(quiet, as_json)

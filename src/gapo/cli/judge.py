@@ -58,7 +58,7 @@ def judge(
     from gapo.evaluate.verdict_cache import VerdictCache
 
     if (price_in is None) != (price_out is None):
-        raise InputError("a price needs both --price-in and --price-out")
+        raise InputError("a price has two sides; give both --price-in and --price-out")
     voice = Voice(quiet=quiet, as_json=as_json)
     endpoint = Endpoint(base_url, model, key_variable, concurrency, timeout, retries)
     questions = bench_named(bench, data_dir=data_dir, limit=limit)

@@ -32,7 +32,7 @@ def read_table(path: Path) -> pa.Table:
         raise InputError(f"{file} does not exist; give a run folder or a file of pairs") from None
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{file} is not a readable table, Parquet, CSV or JSONL ({reason})") from None
+        raise InputError(f"{file} is not a readable table ({reason}); give Parquet, CSV or JSONL") from None
 
 
 def write_probe(table: pa.Table, folder: Path) -> Path:

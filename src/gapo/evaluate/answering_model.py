@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gapo.errors import InputError
-from gapo.evaluate.subject import base_of, holds_adapters, run_folder
+from gapo.evaluate.subject import base_of, fitting_adapters, holds_adapters, run_folder
 from gapo.model.load import load_policy
 from gapo.model.trust import refuse_pickled_adapters
 from gapo.model.wheel import Say
-from gapo.pairs.table import one_line
 
 
 def load_answering(
@@ -54,10 +53,8 @@ def _with_adapter(model: Any, folder: Path) -> Any:
     from gapo.model.merge import merged
 
     if not holds_adapters(folder):
-        raise InputError(f"{folder} holds no adapters (no adapter_config.json); --adapter names a folder of peft's")
+        raise InputError(f"{folder} holds no adapters (no adapter_config.json); give --adapter a folder of peft's")
     refuse_pickled_adapters(folder)
-    try:
+    with fitting_adapters(folder, "this model"):
         adapted = PeftModel.from_pretrained(model, str(folder))
-    except (ValueError, RuntimeError, KeyError, OSError) as error:
-        raise InputError(f"the adapters in {folder} do not fit this model ({one_line(error)})") from None
     return merged(adapted)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gapo.diagnostics.intervals import Numbers
 from gapo.errors import InputError
 from gapo.evaluate.quantity import as_json, mean_of
-from gapo.evaluate.questions import bench_named
+from gapo.evaluate.questions import bench_named, rows_of
 from gapo.evaluate.subject import Subject
 from gapo.model.generate import replies
 from gapo.model.head import CHUNK_ENTRIES, Head, head_of
@@ -25,6 +25,7 @@ from gapo.pairs.collate import length_groups
 from gapo.pairs.encode import EncodedPair, Encoder
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.pair import Prompt
+from gapo.pairs.rows import NEEDED_COLUMNS
 from gapo.training.dataset import encoded_pairs
 
 PROMPTS_AT_ONCE = 16
@@ -93,7 +94,7 @@ def drift_responses(
     try:
         pairs = load_pairs(data, split=split, limit=limit)
     except InputError:
-        if not Path(data).is_file():
+        if not Path(data).is_file() or _has_responses(Path(data)):
             raise
         prompts: list[Prompt] = [question.prompt for question in bench_named(data, limit=limit).questions]
         return own_responses(subject, prompts, encoder, **drawn), "replies of the model"
@@ -101,6 +102,11 @@ def drift_responses(
         prompts = list(dict.fromkeys(pair.prompt for pair in pairs))
         return own_responses(subject, prompts, encoder, **drawn), "replies of the model"
     return responses_of(encoded_pairs(pairs, encoder).encoded), "the pairs' responses"
+
+
+def _has_responses(path: Path) -> bool:
+    """Whether a file was meant to hold pairs; read as prompts, what is wrong with them would not be said."""
+    return next((set(NEEDED_COLUMNS) & set(row) != set() for _, row in rows_of(path)), False)
 
 
 @torch.no_grad()

@@ -61,7 +61,7 @@ class Endpoint:
             raise InputError("--key-variable is the name of an environment variable that holds the key, not the key")
         scheme, _, rest = self.base_url.partition("://")
         if scheme not in ("http", "https") or not rest:
-            raise InputError("a base URL begins with http:// or https://, such as http://localhost:8000/v1")
+            raise InputError("a base URL must begin with http:// or https://, such as http://localhost:8000/v1")
         if "@" in rest.split("/")[0] or "?" in rest:
             raise InputError(f"the base URL holds more than an address; put the key into ${self.key_variable}")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gapo.errors import InputError
 from gapo.evaluate.replies import sound
-from gapo.storage import read_yaml
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 
 QUESTION, FIRST, SECOND = "question", "first", "second"
 # The names of these places in AlpacaEval's template, in Arena-Hard's of 2024 and of 2025, and in our own.
@@ -72,7 +72,7 @@ def read_template(path: Path) -> Template:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the prompt file {path} cannot be read ({error})") from None
+        raise InputError(f"the prompt file {path} cannot be read ({error}); check the path") from None
     if path.suffix in (".yaml", ".yml"):
         messages = _from_yaml(text, path)
     elif "<|im_start|>" in text:
@@ -93,16 +93,14 @@ def _from_block(block: str) -> tuple[str, str]:
 
 
 def _from_yaml(text: str, path: Path) -> list[tuple[str, str]]:
-    import yaml
-
     try:
         content: Any = read_yaml(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"the prompt file {path} is not YAML ({error})") from None
+    except NotYaml as error:
+        raise InputError(f"the prompt file {path} is not YAML ({error}); mend it") from None
     turns = content.get("prompt_template") if isinstance(content, Mapping) else None
     turns = [turns] if isinstance(turns, str) else turns
     if not isinstance(turns, list) or len(turns) != 1:
-        raise InputError(f"the prompt file {path} needs a prompt_template of one turn")
+        raise InputError(f"the prompt file {path} must have a prompt_template of one turn")
     system = content.get("system_prompt")
     return [*([("system", str(system))] if system else []), ("user", str(turns[0]))]
 

@@ -12,8 +12,9 @@ from typing import Any
 from gapo.errors import InputError, did_you_mean
 from gapo.evaluate.official import ALPACA_REFERENCES, ARENA_BASELINE, ARENA_QUESTIONS, in_folder, official_file
 from gapo.pairs.files import near_file
+from gapo.pairs.opened import is_gz
 from gapo.pairs.pair import BadRow
-from gapo.pairs.readers import READERS, is_gz
+from gapo.pairs.readers import READERS
 from gapo.pairs.table import Row, one_line
 
 ALPACAEVAL = "alpacaeval"
@@ -197,6 +198,10 @@ def _prompt_of(row: Mapping[str, Any], where: str) -> str:
         prompt = turns[0]
     if not isinstance(prompt, str) or not prompt.strip():
         raise InputError(f"{where} has an empty prompt; fill it or remove the row")
+    try:
+        prompt.encode()  # a lone surrogate stops every tokenizer later
+    except UnicodeEncodeError:
+        raise InputError(f"{where} has a prompt that is not UTF-8; mend that row") from None
     return prompt
 
 

@@ -17,11 +17,13 @@ from gapo.evaluate.subject import Subject
 from gapo.model.layout import choose_layout, telling_pairs
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision
+from gapo.model.policy import fitting_length
 from gapo.model.ranks import ALONE, Ranks
 from gapo.model.reference import Progress, logps_of, no_progress
 from gapo.objectives import Objective
 from gapo.objectives.registry import Reward, get_objective
 from gapo.pairs.encode import Encoder
+from gapo.training.admission import refuse_foreign_ids
 from gapo.training.dataset import EncodedPairs, encoded_pairs
 from gapo.training.metrics import accuracy, preference_metrics
 from gapo.training.wilson import wilson_interval
@@ -85,7 +87,10 @@ def reward_kind(objective: str | None, reference: str | None) -> RewardKind:
 
 def encode_for(subject: Subject, source: Any, *, template: str = "auto", max_length: int = 2048) -> EncodedPairs:
     """The pairs in the model's tokens."""
-    return encoded_pairs(source, Encoder(subject.tokenizer, max_length=max_length, template=template))
+    longest = fitting_length(subject.model, max_length)
+    found = encoded_pairs(source, Encoder(subject.tokenizer, max_length=longest, template=template))
+    refuse_foreign_ids(subject.model, found)
+    return found
 
 
 def subject_logps(subject: Subject, pairs: EncodedPairs, progress: Progress = no_progress) -> PairLogps:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,8 @@ from gapo.errors import InputError
 from gapo.model.load import load_policy
 from gapo.model.trust import refuse_pickled_adapters
 from gapo.model.wheel import Say
-from gapo.storage import read_yaml
+from gapo.pairs.table import one_line
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -69,7 +72,10 @@ def holds_adapters(folder: Path) -> bool:
 
 def base_of(folder: Path) -> str:
     """The model that the adapters in a folder name as theirs."""
-    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    try:
+        base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError):
+        raise InputError(f"{folder / ADAPTERS} is not JSON with the adapters' settings; copy it again") from None
     if not base:
         raise InputError(f"{folder / ADAPTERS} names no base model; add base_model_name_or_path, or merge the adapters")
     return str(base)
@@ -84,12 +90,36 @@ def _adapted(folder: Path, say: Say, trusted: bool) -> Any:
     refuse_pickled_adapters(folder)
     recipe = folder.parent / "recipe.yaml"
     if recipe.is_file():
-        settings = {**read_yaml(recipe.read_text(encoding="utf-8"))["model"], "trust_remote_code": trusted}
+        settings = {**recipe_section(recipe, "model"), "trust_remote_code": trusted}
         policy = load_policy(**{key: value for key, value in settings.items() if key != "merge"}, say=say)
-        set_peft_model_state_dict(policy.model, load_peft_weights(str(folder), device="cpu"))
+        with fitting_adapters(folder, policy.name):
+            set_peft_model_state_dict(policy.model, load_peft_weights(str(folder), device="cpu"))
         return policy
     policy = load_policy(base_of(folder), trust_remote_code=trusted, say=say)
-    return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))  # type: ignore[arg-type]
+    with fitting_adapters(folder, policy.name):
+        return replace(policy, model=PeftModel.from_pretrained(policy.model, str(folder)))  # type: ignore[arg-type]
+
+
+@contextmanager
+def fitting_adapters(folder: Path, base: str) -> Iterator[None]:
+    """What peft meets in a folder of adapters is one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # missing, cut or foreign files: peft raises what its parts raise
+        reason = one_line(error)
+        raise InputError(
+            f"the adapters in {folder} cannot be put on {base} ({reason}); give the folder that training saved"
+        ) from None
+
+
+def recipe_section(path: Path, name: str) -> dict[str, Any]:
+    """A section of the recipe that a run wrote."""
+    try:
+        return dict(read_yaml(path.read_text(encoding="utf-8"))[name])
+    except (OSError, ValueError, KeyError, TypeError, NotYaml):
+        raise InputError(f"{path} has no readable section {name!r}; put back the recipe that training wrote") from None
 
 
 def same_tokens(one: Subject, other: Subject) -> bool:

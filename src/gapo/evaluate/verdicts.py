@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gapo.errors import InputError
+from gapo.errors import InputError, shown
 from gapo.storage import whole_file
 
 OK, TRUNCATED, EMPTY, MALFORMED, FAILED = "ok", "truncated", "empty", "malformed", "failed"
@@ -85,16 +85,33 @@ def write_judging(judging: Judging, folder: Path) -> None:
         part.write_text(json.dumps(conditions, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _sound(verdict: Verdict, line: int) -> Verdict:
+    """A game whose numbers are numbers: a preference of 7 would make a win rate above 1."""
+    preference, status = verdict.preference, verdict.status
+    given = isinstance(preference, int | float) and not isinstance(preference, bool) and 0 <= preference <= 1
+    if status not in STATUSES:
+        raise ValueError(f"{VERDICTS}:{line} has the status {shown(status)}")
+    if not given and (preference is not None or status == OK):
+        raise ValueError(f"{VERDICTS}:{line} has the preference {shown(preference)}")
+    if not all(isinstance(number, int) for number in (verdict.weight, verdict.ours, verdict.theirs, verdict.game)):
+        raise ValueError(f"{VERDICTS}:{line} has a weight, length or number of no number")
+    return verdict
+
+
 def read_judging(folder: Path) -> Judging:
     """What `write_judging` wrote."""
     try:
         conditions = json.loads((folder / JUDGING).read_text(encoding="utf-8"))
         with open(folder / VERDICTS, encoding="utf-8") as lines:
-            verdicts = tuple(Verdict(**json.loads(line)) for line in lines)
+            verdicts = tuple(_sound(Verdict(**json.loads(line)), number) for number, line in enumerate(lines, 1))
+        if lacking := [name for name in ("bench", "model", "reference") if not isinstance(conditions[name], str)]:
+            raise ValueError(f"{JUDGING} has no {lacking[0]}")
+        if not verdicts:
+            raise ValueError(f"{VERDICTS} holds no game")
     except FileNotFoundError as error:
         missing = Path(error.filename).name
         raise InputError(f"{folder} holds no judging ({missing} is missing); `gapo judge` writes one") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError, OSError) as error:
         raise InputError(f"{folder} holds a judging that cannot be read ({error}); run `gapo judge` again") from None
     known = {name: conditions.get(name) for name in Judging.__dataclass_fields__ if name != "verdicts"}
     return Judging(**known, verdicts=verdicts)

@@ -88,7 +88,7 @@ def resolve_model(name: str, say: Say = print) -> str | Path:
             raise InputError(f"{name} has no config.json, so it is not a model; give the folder save_pretrained wrote")
         return path
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise InputError(f"there is no model folder {name}")
+        raise InputError(f"there is no model folder {name}; check the path")
     return name
 
 
@@ -120,6 +120,8 @@ def _model(source: str, *, dtype: str, quantization: str, adapted: bool, **optio
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 
+    from gapo.model.sound import refuse_unsound
+
     revision, trusted = options["revision"], options["trust_remote_code"]
     config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trusted)
     refuse_quantized(getattr(config, "quantization_config", None), adapted=adapted)
@@ -133,9 +135,18 @@ def _model(source: str, *, dtype: str, quantization: str, adapted: bool, **optio
             bnb_4bit_compute_dtype=torch.float32,
         )
     # by name: "auto" would take the checkpoint's own type, usually bf16
-    return AutoModelForCausalLM.from_pretrained(
-        source, dtype=getattr(torch, dtype), use_safetensors=True, weights_only=True, **options
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        source,
+        dtype=getattr(torch, dtype),
+        use_safetensors=True,
+        weights_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        **options,
     )
+    model, info = loaded
+    refuse_unsound(model, info, source)
+    return model  # type: ignore[no-any-return]
 
 
 _NOISE = re.compile(r"(dropout|pdrop|layerdrop|jitter_noise)(_prob|_p)?$")  # bare rates that layers keep
@@ -164,7 +175,9 @@ def with_lora(model: PreTrainedModel, lora: Mapping[str, Any] | PeftConfig) -> P
             config.lora_dropout = 0.0  # type: ignore[attr-defined]  # the gap would measure it
         adapted = get_peft_model(model, config)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise InputError(f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}") from None
+        raise InputError(
+            f"the adapter does not fit (model.lora): {str(error).splitlines()[0]}; give fields of LoraConfig that do"
+        ) from None
     in_fp32(adapted)
     _measure_magnitudes(adapted)
     without_dropout(adapted)

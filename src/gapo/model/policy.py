@@ -25,6 +25,12 @@ def causal_lm(model: nn.Module) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
 
 
+def fitting_length(model: nn.Module, asked: int) -> int:
+    """So many tokens, or what the model has positions for if that is less: beyond them nothing was learned."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    return min(asked, int(positions)) if positions else asked  # type: ignore[arg-type]
+
+
 def backbone_of(model: nn.Module) -> Any:
     """The part of the model that ends in its last hidden state."""
     inner = causal_lm(model)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 from gapo.errors import InputError
 from gapo.pairs.pair import BadRow, Message, PairSet, PreferencePair, Prompt
+from gapo.pairs.patience import processor_time
+from gapo.pairs.table import one_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 TEMPLATES = ("auto", "chat", "none")
 TOO_LONG = "prompt longer than the limit"
+RENDERING = 10  # seconds of a processor for one conversation, which usually takes a ten-thousandth of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,16 @@ class Encoder:
                 "lower max_prompt_length or raise max_length"
             )
         if self.tokenizer.eos_token_id is None:
-            raise InputError("the tokenizer has no end-of-sequence token; set tokenizer.eos_token")
+            raise InputError(
+                f"{self._named('tokenizer')} has no end-of-sequence token; set eos_token in its tokenizer_config.json"
+            )
         if self.template == "chat" and not self.tokenizer.chat_template:
             raise InputError("data.template is 'chat' but the tokenizer has no chat template; use 'auto' or 'none'")
+
+    def _named(self, what: str) -> str:
+        """The tokenizer, or a part of it, by where it was loaded from."""
+        place = getattr(self.tokenizer, "name_or_path", "")
+        return f"the {what} of {place}" if place else f"the {what}"
 
     @property
     def prompt_limit(self) -> int:
@@ -119,6 +129,7 @@ class Encoder:
         for prompt, replies in zip(prompts, responses, strict=True):
             conversation = self._as_conversation(prompt)
             opening = self._opening(conversation) if conversation is not None else ""
+            first = len(texts)
             for reply in replies:
                 text, by_template = self._reply_text(prompt, reply), False
                 if conversation is not None:
@@ -128,10 +139,20 @@ class Encoder:
                     text = whole[len(opening) :] if by_template else reply
                 texts.append(text)
                 to_cut.append(by_template)
+            if conversation is not None:
+                self._need_replies(replies, texts[first:])
         found = iter(zip(self._ids(texts, [False] * len(texts)), to_cut, strict=True))
         eos = self.tokenizer.eos_token_id
         ended = (self._through_end_of_turn(ids) if cut else [*ids, eos] for ids, cut in found)
         return [[next(ended) for _ in replies] for replies in responses]
+
+    def _need_replies(self, replies: Sequence[str], written: Sequence[str]) -> None:
+        """A template that leaves replies out makes all of them the same."""
+        same = len(set(written)) == 1 < len(set(replies))
+        if same and not any(reply.strip() in written[0] for reply in replies):
+            raise InputError(
+                f"{self._named('chat template')} leaves the assistant's reply out; mend it, or use the template `none`"
+            )
 
     def _as_conversation(self, prompt: Prompt) -> tuple[Message, ...] | None:
         """What the chat template should see, or None where the text is taken as it is."""
@@ -148,9 +169,13 @@ class Encoder:
     def _render(self, turns: Iterable[Message], *, opening: bool) -> str:
         rows = [turn._asdict() for turn in turns]
         try:
-            return str(self.tokenizer.apply_chat_template(rows, tokenize=False, add_generation_prompt=opening))
+            with processor_time(RENDERING):
+                return str(self.tokenizer.apply_chat_template(rows, tokenize=False, add_generation_prompt=opening))
         except Exception as error:  # templates are programs of their own and raise what they like
-            raise InputError(f"the tokenizer's chat template refuses a conversation ({error})") from None
+            raise InputError(
+                f"{self._named('chat template')} refuses a conversation ({one_line(error)}); mend it, or use the "
+                "template `none`"
+            ) from None
 
     def _opening(self, turns: Iterable[Message]) -> str:
         return self._render(turns, opening=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import IO, cast
 
 from gapo.errors import DiskTrouble, InputError, did_you_mean
+from gapo.pairs.opened import is_gz
 from gapo.pairs.pair import PairSet
-from gapo.pairs.readers import READERS, is_gz
+from gapo.pairs.readers import READERS
 from gapo.pairs.store import SMALL_FILE, file_address
 from gapo.pairs.table import Table
 from gapo.pairs.writers import WRITERS
@@ -76,6 +77,8 @@ def _read_file(path: Path, split: str | None) -> Table:
         near = near_file(path)
         missing = "check the path" if path.parent.is_dir() else f"nor does its folder {path.parent}; check the path"
         raise InputError(f"{path} does not exist; {f'did you mean {near!r}?' if near else missing}")
+    if not path.is_file():  # a pipe would be waited for, and is read twice
+        raise InputError(f"{path} is not a file; save what it holds in one")
     split = None if split == bare_name(path) else split
     table = READERS[kind_of(path)](path, split)
     if path.stat().st_size < SMALL_FILE:

@@ -72,7 +72,7 @@ def _nothing_left(label: str, columns: Sequence[str], bad_rows: Sequence[BadRow]
     if not bad_rows:
         return f"{label} is empty; a row has 'prompt', 'chosen' and 'rejected'"
     wrong = _missing_columns(columns, label) if all(bad.reason == MISSING_KEY for bad in bad_rows) else ""
-    return wrong or f"{label} holds no usable pair: {'; '.join(describe_bad_rows(bad_rows))}"
+    return wrong or f"{label} holds no usable pair: {'; '.join(describe_bad_rows(bad_rows))}; mend such rows"
 
 
 def _first_of_many(bad_rows: Sequence[BadRow]) -> str:

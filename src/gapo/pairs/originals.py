@@ -16,7 +16,9 @@ from typing import IO, Any, cast
 
 from gapo.errors import DiskTrouble, InputError
 from gapo.pairs.files import kind_of
-from gapo.pairs.readers import LONGEST_CELL, is_gz, json_rows, open_binary, open_text
+from gapo.pairs.json_files import json_rows
+from gapo.pairs.opened import is_gz, open_binary, open_text
+from gapo.pairs.readers import LONGEST_CELL
 from gapo.pairs.sources import PairSource, file_of, open_source
 from gapo.pairs.table import Row
 from gapo.pairs.writers import write_csv_rows

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import InputError, did_you_mean, shown
 from gapo.pairs.files import bare_name, has_known_suffix, near_file, read_path, split_of
 from gapo.pairs.hub import hub_as_it_is
 from gapo.pairs.judges_wheel import NAME as JUDGES
@@ -29,15 +29,22 @@ _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 def open_source(source: PairSource, split: str | None = None) -> tuple[str, Table]:
     """A name for the set, and its rows, still unread."""
-    if isinstance(source, str):
-        return _open_named(source, split)
-    if isinstance(source, os.PathLike):
-        path = Path(source).expanduser()
-        return bare_name(path), read_path(path, split)
+    if isinstance(source, str | os.PathLike):
+        try:
+            return _open_named(source, split) if isinstance(source, str) else _open_path(Path(source), split)
+        except OSError as error:  # a name that is too long, a folder that may not be looked into
+            raise InputError(
+                f"{shown(str(source))} cannot be read ({error.strerror or error}); check the path"
+            ) from None
     rows = pick_split(source, split, "the data set") if isinstance(source, Mapping) else source
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise InputError(f"cannot read pairs from {type(source).__name__}; give a path, a data set or a list of rows")
     return "pairs", _memory_table("dataset" if hasattr(rows, "column_names") else "rows", rows)
+
+
+def _open_path(path: Path, split: str | None) -> tuple[str, Table]:
+    path = path.expanduser()
+    return bare_name(path), read_path(path, split)
 
 
 def embedded_names() -> tuple[str, ...]:

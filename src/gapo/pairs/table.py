@@ -10,6 +10,9 @@ from gapo.pairs.pair import BadRow
 
 Row = tuple[str, object] | BadRow  # where the row is and what it holds, or why it could not even be read
 LONE_SPLIT = (None, "train")  # "train" is what Hugging Face calls the split of a lone file
+LONGEST_ROW = 2**23  # bytes: two million tokens, more than any model reads; nested, it takes thirty times that to hold
+ROW_IN_WORDS = f"{LONGEST_ROW // 2**20} MiB"
+TOO_LONG = f"longer than {ROW_IN_WORDS}"
 LONGEST_REASON = 200  # characters; some libraries answer a mistake with pages
 
 

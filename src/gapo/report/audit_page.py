@@ -35,7 +35,10 @@ LABELS = {"flipped": ("clean", "flipped"), "disagree": ("agreed on", "disputed")
 def write_audit_page(folder: Path, pairs: PairSet | None = None, out: Path | None = None) -> Path:
     """Write `report.html` into the folder of a finished audit, or `out`; texts are read again where they can be."""
     found, about = read_audit(folder)
-    page = audit_page(found, about, pairs if pairs is not None else _read_again(about), name=folder.name)
+    try:
+        page = audit_page(found, about, pairs if pairs is not None else _read_again(about), name=folder.name)
+    except (KeyError, TypeError, AttributeError) as error:  # another program's audit.json, or one changed by hand
+        raise InputError(f"{folder} holds no readable audit ({error!r}); remove it and audit again") from None
     path = out or folder / NAME
     with whole_file(path) as part:
         part.write_text(page, encoding="utf-8")

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from gapo.errors import InputError
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 from gapo.report.statistics import Numbers
-from gapo.storage import read_yaml
 
 PAIR_COLUMNS = (
     "step",
@@ -105,9 +104,8 @@ def _read_recipe(folder: Path) -> tuple[str, Mapping[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
         recipe = read_yaml(text)
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        where = str(error).splitlines()[0]
-        raise InputError(f"{path} is not readable YAML ({where}); put back the recipe that training wrote") from error
+    except (OSError, UnicodeDecodeError, NotYaml) as error:
+        raise InputError(f"{path} is not readable YAML ({error}); put back the recipe that training wrote") from None
     if not isinstance(recipe, dict):
         raise InputError(f"{path} should hold sections such as model and data; put back the recipe that training wrote")
     return text, recipe

@@ -31,7 +31,7 @@ def write_study_html(folder: Path, out: Path | None = None) -> Path:
         rows, about = read_study(folder)
         study = _study_of(folder, about)
         page = study_html(study, study.tables(rows), rows, about)
-    except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(
             f"{folder} holds no readable study ({type(error).__name__}: {error}); make it again with gapo study NAME"
         ) from None
@@ -45,7 +45,7 @@ def _study_of(folder: Path, about: About) -> Study:
     """By the command that made it, whatever the folder is called now."""
     words = str(about["command"]).split()
     if len(words) < 3 or words[2] not in BY_NAME:
-        raise InputError(f"{folder / ABOUT} names no study of this version of gapo: {about['command']}")
+        raise InputError(f"{folder / ABOUT} names no study of this version of gapo ({about['command']}); make it again")
     return BY_NAME[words[2]]
 
 

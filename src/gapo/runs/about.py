@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import InputError, did_you_mean, shown
 from gapo.runs.kinds import TEXT, Check, number, whole
 
 SHARDINGS = ("none", "ddp", "fsdp2")
@@ -40,14 +40,14 @@ _KINDS: dict[str, Check] = {
 def about_section(content: Any, where: str) -> dict[str, Any]:
     """The section, checked."""
     if not isinstance(content, Mapping):
-        raise InputError(f"{where}: section 'about' must hold keys, not {content!r}")
+        raise InputError(f"{where}: section 'about' must hold keys, not {shown(content)}")
     known = [one.name for one in fields(About)]
     for key, value in content.items():
         if key not in known:
             raise InputError(f"{where}: unknown key 'about.{key}'; {did_you_mean(str(key), known)}")
         fits, words = _KINDS[key]
         if not fits(value):
-            raise InputError(f"{where}: about.{key} must be {words}, not {value!r}")
+            raise InputError(f"{where}: about.{key} must be {words}, not {shown(value)}")
     about = About(**content)
     if about.gpus % about.nodes:
         raise InputError(f"{where}: about.gpus {about.gpus} cannot be spread evenly over {about.nodes} nodes")

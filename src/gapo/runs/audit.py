@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from gapo.anchor.gap import parameters_in_scope
 from gapo.diagnostics.audit_summary import summary
 from gapo.diagnostics.auditing import AuditSettings, BlockScorer
 from gapo.diagnostics.compositions import spread_seen
@@ -22,6 +23,7 @@ from gapo.errors import InputError
 from gapo.evaluate.tables import short_name
 from gapo.model.double import kept_double
 from gapo.model.generate import padding_id
+from gapo.model.policy import fitting_length
 from gapo.model.ranks import ALONE, Ranks
 from gapo.pairs.encode import EncodedPair, Encoder
 from gapo.pairs.formats import describe_bad_rows, load_pairs
@@ -33,6 +35,8 @@ from gapo.runs.alive import at_work
 from gapo.runs.audit_folder import AuditFolder, Plan, read_audit
 from gapo.runs.audit_model import load_audited, print_of_model
 from gapo.runs.environment import environment
+from gapo.training.admission import refuse_foreign_ids
+from gapo.training.dataset import EncodedPairs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -147,12 +151,16 @@ def audited(
     """Score what is not scored yet, on all ranks together; what the first rank gives is whole."""
     begun = perf_counter()
     listener = listener or Listener()
-    encoded = encode_set(pairs, Encoder(tokenizer, asked.max_length, None, asked.template))
+    encoded = encode_set(pairs, Encoder(tokenizer, fitting_length(model, asked.max_length), None, asked.template))
     left_out = describe_bad_rows(chain(pairs.bad_rows, encoded.bad))
     if not len(encoded.encoded):
-        raise InputError(f"{pairs.name}: no pair is left to score ({'; '.join(left_out)})")
+        raise InputError(
+            f"{pairs.name}: no pair is left to score ({'; '.join(left_out)}); mend the pairs, or give others"
+        )
+    refuse_foreign_ids(model, EncodedPairs(encoded.encoded, encoded.pairs))
     for line in left_out:
         listener.say(line)
+    parameters_in_scope(model, asked.settings.scope)  # a scope of nothing is said before anything is written
     before = folder.chosen_before(asked.settings) if folder is not None else asked.settings
     settings = ranks.first_decides(lambda: before.settled(model, len(encoded.encoded), ranks.on_this_machine))
     plan = Plan(print_of_pairs(encoded.encoded), print_of_model(model), settings)

@@ -31,7 +31,7 @@ def refuse_keep(keep: str, by: str, fraction: float, out: Path | None, force: bo
     if not 0 < fraction <= 1:
         raise InputError(f"--fraction must lie above 0 and at most at 1, not {fraction:g}")
     if out is None:
-        raise InputError("--keep needs a file to write to, for instance: gapo audit DATA --keep stable OUT.jsonl")
+        raise InputError("--keep needs a file to write to; write gapo audit DATA OUT.jsonl --keep stable")
     kind_of(out)
     if out.exists() and not force:
         raise InputError(f"{out} exists; add --force to overwrite it, or choose another name")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapo.errors import InputError, did_you_mean
-from gapo.evaluate.subject import Subject, base_of, holds_adapters, load_subject, run_folder
+from gapo.evaluate.subject import Subject, base_of, fitting_adapters, holds_adapters, load_subject, run_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,10 +62,8 @@ def _with_adapters(base: str, folder: Path, dtype: str, say: Say, trusted: bool,
     refuse_pickled_adapters(folder)
     stored = "float32" if dtype == "float64" else dtype
     policy = load_policy(base, dtype=stored, frozen=True, trust_remote_code=trusted, say=say)
-    try:
+    with fitting_adapters(folder, base):
         model = PeftModel.from_pretrained(policy.model, str(folder), is_trainable=True)  # type: ignore[arg-type]
-    except (ValueError, RuntimeError, OSError) as error:
-        raise InputError(f"the adapters in {folder} do not fit {base} ({str(error).splitlines()[0][:200]})") from None
     in_fp32(model)
     without_dropout(model)
     return Subject(model, policy.tokenizer, shown or f"{base} with {folder}")  # type: ignore[arg-type]

@@ -14,11 +14,12 @@ from gapo.errors import InputError, did_you_mean
 from gapo.model.attention import why_not_shared
 from gapo.model.load import resolve_model
 from gapo.model.passes import BATCH_ENTRIES, BATCH_TOKENS_ELSEWHERE
-from gapo.model.policy import backbone_of
+from gapo.model.policy import backbone_of, fitting_length
 from gapo.model.wheel import WHEEL_MODELS
 from gapo.objectives import depends_on_margin_alone
 from gapo.pairs.encode import Encoder
 from gapo.pairs.noise import FLIP_RULES
+from gapo.pairs.table import one_line
 from gapo.runs.about import About, about_of
 from gapo.runs.architectures import architecture_of, config_of, weightless
 from gapo.runs.batch_arithmetic import BatchArithmetic, batch_arithmetic
@@ -116,7 +117,13 @@ def _built(recipe: Recipe) -> tuple[Any, str]:
     kernel = recipe["model"].get("attn_implementation")
     if kernel or getattr(config, "attn_logit_softcapping", None):
         config._attn_implementation = kernel or "eager"
-    return weightless(config, recipe["model"]["lora"]), source
+    try:
+        return weightless(config, recipe["model"]["lora"]), source
+    except InputError:
+        raise
+    except Exception as error:  # a config may ask for any class, size or kernel
+        name = recipe["model"]["name"]
+        raise InputError(f"{name} cannot be built from its config ({one_line(error)}); check its config.json") from None
 
 
 def _found(recipe: Recipe) -> tuple[Found, Found | None]:
@@ -148,7 +155,7 @@ def _dry_run(
     sizes = Sizes.of(model)
     batches = batch_arithmetic(args, train.pairs, about.gpus)
     engine, reason = _engine(args, model, sizes, batches, about, on) if objective.anchored else (None, "")
-    longest = _longest(model, args)
+    longest = fitting_length(model, args.max_length)
     mean = _fitted(train.mean, longest)
     shared = args.shared_prefix != "off" and why_not_shared(backbone_of(model)) is None
     cut = _cut(args, mean, batches, shared, _tokens_at_once(about, sizes))
@@ -260,11 +267,6 @@ def _engine(
     return choice.name, f"{choice.reason}{kept}"
 
 
-def _longest(model: Any, args: PreferenceConfig) -> int:
-    positions = getattr(model.config, "max_position_embeddings", None)
-    return min(args.max_length, positions) if positions else args.max_length
-
-
 def _fitted(mean: Lengths, longest: int) -> Lengths:
     """A pair of mean length, responses cut as the encoder cuts them."""
     prompt = min(mean.prompt, longest - 1)
@@ -286,6 +288,6 @@ def _encoder(recipe: Recipe) -> Encoder | None:
         trusted = recipe["model"].get("trust_remote_code", False)
         tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=trusted)
     except Exception as error:  # broken files raise anything
-        raise InputError(f"the tokenizer of {name!r} cannot be read ({str(error).splitlines()[0][:150]})") from None
+        raise InputError(f"the tokenizer of {name!r} cannot be read ({one_line(error)}); copy it again") from None
     data = recipe["data"]
     return Encoder(tokenizer, data.get("max_length", 2048), data.get("max_prompt_length"), data.get("template", "auto"))

@@ -8,20 +8,23 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from gapo.errors import InputError
+from gapo.errors import InputError, shown
 
+LARGEST = 1e300  # a whole number beyond has no float
+LARGEST_SEED = 2**32 - 1  # numpy takes no more
 Check = tuple[Callable[[Any], bool], str]
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST  # False for NaN
 
 
-def whole(least: int) -> Check:
+def whole(least: int, most: int | None = None) -> Check:
     def fits(value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= least
+        whole_one = isinstance(value, int) and not isinstance(value, bool)
+        return whole_one and value >= least and (most is None or value <= most)
 
-    return fits, f"a whole number of at least {least}"
+    return fits, f"a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
 
 
 def number(low: float = -math.inf, high: float = math.inf) -> Check:
@@ -67,7 +70,7 @@ KINDS: dict[str, Check] = {
     "data.keep_texts": FLAG,
     "noise.kind": TEXT,
     "noise.rate": number(0, 1),
-    "noise.seed": whole(0),
+    "noise.seed": whole(0, LARGEST_SEED),
     "anchor.radius": number(),
     "anchor.batches": whole(1),
     "anchor.scope": TEXT,
@@ -75,7 +78,8 @@ KINDS: dict[str, Check] = {
     "anchor.engine": TEXT,
     "anchor.direction": TEXT,
     "train.output_dir": or_null(TEXT),
-    "train.seed": whole(0),
+    "train.seed": whole(0, LARGEST_SEED),
+    "train.data_seed": or_null(whole(0, LARGEST_SEED)),
     "train.per_device_train_batch_size": whole(1),
     "train.per_device_eval_batch_size": whole(1),
     "train.gradient_accumulation_steps": whole(1),
@@ -93,7 +97,7 @@ def check_kind(section: str, key: str, value: Any, where: str) -> None:
     """One sentence if the value is not of the key's kind."""
     check = KINDS.get(f"{section}.{key}") or (_declared(key) if section == "train" else None)
     if check is not None and not check[0](value):
-        raise InputError(f"{where}: {section}.{key} must be {check[1]}, not {value!r}")
+        raise InputError(f"{where}: {section}.{key} must be {check[1]}, not {shown(value)}")
 
 
 def _declared(key: str) -> Check | None:

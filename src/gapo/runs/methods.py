@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import InputError, did_you_mean, shown
 from gapo.objectives import objectives
 
 _MARGIN_KEYS = {"gamma", "gamma_beta_ratio"}  # two ways to say one thing
@@ -51,12 +51,12 @@ def methods_section(content: Any, where: str) -> dict[str, dict[str, Any]]:
     from gapo.runs.recipe import training_names
 
     if not isinstance(content, Mapping):
-        raise InputError(f"{where}: section 'methods' must hold objectives, not {content!r}")
+        raise InputError(f"{where}: section 'methods' must hold objectives, not {shown(content)}")
     for name, changes in content.items():
         if name not in objectives():
             raise InputError(f"{where}: unknown objective 'methods.{name}'; {did_you_mean(str(name), objectives())}")
         if not isinstance(changes, Mapping):
-            raise InputError(f"{where}: methods.{name} must hold keys, not {changes!r}")
+            raise InputError(f"{where}: methods.{name} must hold keys, not {shown(changes)}")
         for key, value in changes.items():
             known = {*training_names(), *objectives()[name].knobs}
             if key not in known:

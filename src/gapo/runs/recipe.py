@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -14,16 +15,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import InputError, did_you_mean, shown
 from gapo.model.refusals import NO_HUB_TOKEN, refuse_launch, refuse_model_settings
 from gapo.objectives import objectives
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 from gapo.runs.about import about_section
 from gapo.runs.kinds import check_kind
 from gapo.runs.methods import methods_section, settle_methods, with_method
 from gapo.runs.selection import identity, settled
-from gapo.storage import embedded, read_yaml
+from gapo.storage import embedded
 
 Recipe = dict[str, dict[str, Any]]
 
@@ -63,9 +63,11 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     path = Path(name).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         candidates = [folder / f"{name}.yaml" for folder in recipe_folders()]
-        path = next((candidate for candidate in candidates if candidate.is_file()), path)
-    if not path.is_file():
-        raise InputError(f"there is no recipe {name!r}; {did_you_mean(name, recipe_names())}, or give a .yaml file")
+        path = next((candidate for candidate in candidates if os.path.isfile(candidate)), path)
+    if not os.path.isfile(path):  # unlike Path.is_file, it is also False of a name that no disk takes
+        raise InputError(
+            f"there is no recipe {shown(name)}; {did_you_mean(name, recipe_names())}, or give a .yaml file"
+        )
     recipe = _parsed(path, name)
     given = {override.partition("=")[0] for override in overrides}
     if "data.train" in given:  # the recipe's evaluation pairs and its noise belonged to its own pairs
@@ -84,23 +86,22 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 def _parsed(path: Path, name: str) -> dict[str, Any]:
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{name}{where} is not a readable YAML file ({getattr(error, 'problem', error)})") from None
+    except (NotYaml, UnicodeDecodeError, OSError) as error:
+        where = f", line {error.line}" if isinstance(error, NotYaml) and error.line else ""
+        what = (error.strerror if isinstance(error, OSError) else None) or error
+        raise InputError(f"{name}{where} is not a readable YAML file ({what}); mend it") from None
     if not isinstance(content, dict):
         raise InputError(f"{name} must hold the sections {', '.join(_defaults())}")
-    return _with_numbers(content)
+    found: dict[str, Any] = _with_numbers(content)
+    return found
 
 
-def _with_numbers(value: Any, depth: int = 0) -> Any:
+def _with_numbers(value: Any) -> Any:
     """The same values, with numbers like 1e-5 read as numbers."""
-    if depth > 20:
-        raise InputError("the recipe is nested too deeply (does a YAML anchor contain itself?)")
     if isinstance(value, dict):
-        return {key: _as_meant(str(key), _with_numbers(item, depth + 1), item) for key, item in value.items()}
+        return {key: _as_meant(str(key), _with_numbers(item), item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_numbers(item, depth + 1) for item in value]
+        return [_with_numbers(item) for item in value]
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
@@ -117,11 +118,11 @@ def _apply(recipe: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     path = key.split(".")
     if not equals or len(path) < 2:
-        raise InputError(f"{override!r} is not of the form section.key=value, for instance objective.beta=2.5")
+        raise InputError(f"{shown(override)} is not of the form section.key=value; write it like objective.beta=2.5")
     try:
         parsed = read_yaml(text)
         value = _as_meant(path[-1], _with_numbers(parsed), parsed if parsed is None else text)
-    except yaml.YAMLError:
+    except NotYaml:
         value = text
     place = recipe
     for part in path[:-1]:
@@ -139,11 +140,11 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
             complete[section] = deepcopy(_BESIDE[section](content, where))
             continue
         if section not in complete:
-            raise InputError(f"{where}: unknown section {section!r}; {did_you_mean(str(section), complete)}")
+            raise InputError(f"{where}: unknown section {shown(section)}; {did_you_mean(str(section), complete)}")
         if content is None:
             continue
         if not isinstance(content, Mapping):
-            raise InputError(f"{where}: section {section!r} must hold keys, not {content!r}")
+            raise InputError(f"{where}: section {section!r} must hold keys, not {shown(content)}")
         known = _known_keys(section)
         for key, value in content.items():
             if key not in known:
@@ -168,10 +169,12 @@ def resolved(recipe: Mapping[str, Any], where: str = "the recipe") -> Recipe:
 def _check_objectives(complete: Recipe, where: str) -> None:
     named = _listed(complete["objective"]["name"])
     if not named or len(set(map(str, named))) < len(named):
-        raise InputError(f"{where}: objective.name must be one objective, or several different ones, not {named}")
+        raise InputError(
+            f"{where}: objective.name must be one objective, or several different ones, not {shown(named)}"
+        )
     for method in _listed(complete["objective"]["name"]):
         if str(method) not in objectives():
-            raise InputError(f"{where}: unknown objective {method!r}; {did_you_mean(str(method), objectives())}")
+            raise InputError(f"{where}: unknown objective {shown(method)}; {did_you_mean(str(method), objectives())}")
     for method in set(complete["objective"]) & set(objectives()):
         knobs_of(complete, method, shared_too=False)
 
@@ -238,7 +241,7 @@ def knobs_of(recipe: Recipe, name: str, *, shared_too: bool = True) -> dict[str,
     section = recipe["objective"]
     own = section.get(name) or {}
     if not isinstance(own, Mapping):
-        raise InputError(f"objective.{name} must hold knobs, not {own!r}")
+        raise InputError(f"objective.{name} must hold knobs, not {shown(own)}")
     shared = {key: value for key, value in section.items() if key != "name" and key not in objectives()}
     shared = shared if shared_too else {}
     knobs = {**own, **shared}

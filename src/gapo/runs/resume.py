@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gapo.errors import InputError
+from gapo.pairs.yaml_text import NotYaml, read_yaml
 from gapo.runs.alive import LOCK, refuse_held
 from gapo.runs.environment import environment
 from gapo.runs.recipe import Recipe, differences
-from gapo.storage import clear_parts, is_part, read_yaml, whole_file
+from gapo.storage import clear_parts, is_part, whole_file
 from gapo.training.checkpoints import FOLDER as CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -188,6 +187,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 def _read_yaml(path: Path) -> Recipe | None:
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, UnicodeDecodeError, NotYaml):
         return None
-    return content if isinstance(content, dict) else None
+    sections = isinstance(content, dict) and all(isinstance(section, dict) for section in content.values())
+    return content if sections else None

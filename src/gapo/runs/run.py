@@ -38,6 +38,7 @@ from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
 REPLIES_SHOWN = 6
+LONGEST_REASON = 400  # characters; what transformers says may list every optimiser there is
 NOTHING_HELD_OUT = (
     "no pairs were held out, so the accuracy is on training pairs with their labels as given; set data.eval, or "
     "data.eval_fraction to hold out a share of the prompts"
@@ -230,7 +231,8 @@ def config_from(recipe: Recipe) -> PreferenceConfig:
     except InputError:
         raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"the recipe's train section does not fit: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0][:LONGEST_REASON]
+        raise InputError(f"the recipe's train section does not fit: {reason}; change that key") from None
 
 
 def _write_inputs(folder: Path, recipe: Recipe, command: list[str], *, begun: bool) -> None:

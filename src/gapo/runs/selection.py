@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapo.diagnostics.tables import column, first_seen, read_table
-from gapo.errors import InputError, did_you_mean
+from gapo.errors import InputError, did_you_mean, shown
 from gapo.pairs.pair import PairSet
 from gapo.pairs.select import ENDS, select
 
@@ -35,7 +35,7 @@ def settled(content: Any, where: str) -> dict[str, Any]:
     if not isinstance(content, Mapping):
         raise InputError(
             f"{where}: data.select must say which pairs, for instance {{from: RUN, keep: lowest, share: 0.3}}, not "
-            f"{content!r}"
+            f"{shown(content)}"
         )
     for key in content:
         if key not in DEFAULTS:
@@ -43,15 +43,15 @@ def settled(content: Any, where: str) -> dict[str, Any]:
     section = {**DEFAULTS, **content}
     for key in ("from", "score"):
         if not isinstance(section[key], str) or not section[key]:
-            raise InputError(f"{where}: data.select.{key} must be {_WORDS[key]}, not {section[key]!r}")
+            raise InputError(f"{where}: data.select.{key} must be {_WORDS[key]}, not {shown(section[key])}")
     keep = section["keep"]
     if keep not in ENDS:
         raise InputError(f"{where}: unknown data.select.keep {keep!r}; {did_you_mean(str(keep), ENDS)}")
     share, seed = section["share"], section["seed"]
     if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-        raise InputError(f"{where}: data.select.share must be a number above 0 and at most 1, not {share!r}")
+        raise InputError(f"{where}: data.select.share must be a number above 0 and at most 1, not {shown(share)}")
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"{where}: data.select.seed must be a whole number of at least 0, not {seed!r}")
+        raise InputError(f"{where}: data.select.seed must be a whole number of at least 0, not {shown(seed)}")
     return section
 
 
@@ -61,7 +61,9 @@ def selected(pairs: PairSet, section: Mapping[str, Any], beside: Path | None) ->
     ids = pairs.ids
     scored = [i for i, name in enumerate(ids) if name in scores]
     if not scored:
-        raise InputError(f"data.select: {section['from']} has scores of {len(scores)} pairs, but of none of these")
+        raise InputError(
+            f"data.select: {section['from']} has scores of {len(scores)} pairs, but of none of these; score these pairs first"
+        )
     if len(scored) < len(ids):
         logger.warning(
             "%d of %d pairs have no %s in %s and are left out",
@@ -80,7 +82,10 @@ def scores_from(source: str, score: str, beside: Path | None) -> dict[str, float
             numeric = [field.name for field in table.schema if pa.types.is_floating(field.type)]
             raise InputError(f"data.select: {path} has no column {name!r}; {did_you_mean(name, numeric)}")
     table = first_seen(table)
-    values = column(table, score)
+    try:
+        values = column(table, score)
+    except (pa.ArrowException, TypeError):
+        raise InputError(f"data.select: the column {score!r} of {path} holds no numbers; name another") from None
     kept = np.isfinite(values)
     ids = table["pair_id"].to_pylist()
     return {name: float(value) for name, value, known in zip(ids, values, kept, strict=True) if known}

@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapo.pairs.yaml_text import read_yaml
 from gapo.runs.recipe import Recipe
 from gapo.runs.resume import RECIPE, RESULT, standing_of
-from gapo.storage import read_yaml, whole_file
+from gapo.storage import whole_file
 from gapo.studies.rows import Rows, read_rows, write_rows
 from gapo.training.checkpoints import FOLDER as CHECKPOINTS
 from gapo.training.checkpoints import PREFIX

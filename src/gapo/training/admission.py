@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gapo.errors import InputError
 from gapo.model.load import Policy, in_fp32, load_policy, with_lora, without_dropout
+from gapo.model.policy import fitting_length
 from gapo.model.refusals import NO_LOW_WEIGHTS, NO_PROMPT_LEARNING, refuse_adapter, refuse_quantized
 from gapo.pairs.token_cache import StoredTokens
 from gapo.training.config import PreferenceConfig
@@ -62,8 +63,7 @@ def refuse_weights(model: nn.Module) -> None:
 
 def longest(model: nn.Module, args: PreferenceConfig) -> int:
     """The length limit: what was asked for, or what the model has positions for if that is less."""
-    positions = getattr(model.config, "max_position_embeddings", None)
-    return min(args.max_length, positions) if positions else args.max_length
+    return fitting_length(model, args.max_length)
 
 
 def refuse_what_would_go_wrong(model: nn.Module, args: PreferenceConfig) -> None:

@@ -67,7 +67,7 @@ def encoded_pairs(
         logger.warning("%s", line)
     if not len(found.encoded):
         reasons = "; ".join(describe_bad_rows(found.bad))
-        raise InputError(f"{pairs.name}: no pair is left to use ({reasons})")
+        raise InputError(f"{pairs.name}: no pair is left to use ({reasons}); mend the pairs, or give others")
     return EncodedPairs(found.encoded, found.pairs)
 
 
