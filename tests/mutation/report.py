@@ -82,8 +82,8 @@ def page(rows: list[Row]) -> str:
         "A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin "
         "(`chosen`, `rejected`), a dropped statement (`tests/mutation/operators.py`). All of them are tried, none is "
         "drawn by lot. Each runs against those tests of its module (`tests/mutation/targets.py`) that run its "
-        "statement, until one fails; a statement that no test runs survives. One that takes six times as long as it "
-        "should, and 20 s more, counts as noticed. Every mutant with its verdict and the test that noticed it is in "
+        "statement, until one fails; a statement that no test runs survives. One that takes three times as long as it "
+        "should, and 10 s more, counts as noticed. Every mutant with its verdict and the test that noticed it is in "
         "`mutants.csv`.",
         "",
         "    PYTHONPATH=tests python -m mutation.run",

@@ -39,7 +39,7 @@ def main() -> None:
                 outcome = Outcome(last.verdict, last.by)
             else:
                 tests = known.tests_for(module, mutant)
-                outcome = trial(module, mutant, tests, 20 + 6 * sum(known.seconds[test] for test in tests))
+                outcome = trial(module, mutant, tests, 10 + 3 * sum(known.seconds[test] for test in tests))
             rows.append(report.Row(*key, line=mutant.line, kind=mutant.kind, verdict=outcome.verdict, by=outcome.by))
         before = {key: row for key, row in before.items() if row.module != module} | {row.key: row for row in rows}
         report.write(before)
