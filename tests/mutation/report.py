@@ -13,6 +13,13 @@ from mutation.targets import RESULTS, TESTS, source_of
 from mutation.trials import KILLED, SURVIVED, TIMED_OUT
 
 Key = tuple[str, str, str, int]
+METHOD = """\
+A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin (`chosen`, `rejected`), a
+dropped statement (`tests/mutation/operators.py`). Each runs against those tests of its module
+(`tests/mutation/targets.py`) that run its statement, until one fails; of a test with many cases ten are run, and a
+statement that no test runs survives. One that takes three times as long as it should, and 10 s more, counts as noticed.
+Where fewer were tried than there are, they were drawn with a fixed seed (`--sample`). Every mutant with its verdict and
+the test that noticed it is in `mutants.csv`."""
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 
 
@@ -79,12 +86,7 @@ def page(rows: list[Row]) -> str:
         f"The tests notice **{noticed} of {len(rows)} mutants, {noticed / len(rows):.1%}**; without the "
         f"{len(told)} survivors judged to be the same program, {noticed / left:.1%}.",
         "",
-        "A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin "
-        "(`chosen`, `rejected`), a dropped statement (`tests/mutation/operators.py`). Where fewer were tried than there "
-        "are, they were drawn with a fixed seed (`--sample`). Each runs against those tests of its module (`tests/mutation/targets.py`) that run its "
-        "statement, until one fails; a statement that no test runs survives. One that takes three times as long as it "
-        "should, and 10 s more, counts as noticed. Every mutant with its verdict and the test that noticed it is in "
-        "`mutants.csv`.",
+        METHOD,
         "",
         "    PYTHONPATH=tests python -m mutation.run",
         "",
