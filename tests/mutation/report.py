@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from mutation.operators import Mutant
-from mutation.targets import RESULTS, TESTS
+from mutation.operators import Mutant, mutants
+from mutation.targets import RESULTS, TESTS, source_of
 from mutation.trials import KILLED, SURVIVED, TIMED_OUT
 
 Key = tuple[str, str, str, int]
+METHOD = """\
+A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin (`chosen`, `rejected`), a
+dropped statement (`tests/mutation/operators.py`). Each runs against those tests of its module
+(`tests/mutation/targets.py`) that run its statement, until one fails; of a test with many cases ten are run, and a
+statement that no test runs survives. One that takes three times as long as it should, and 10 s more, counts as noticed.
+Where fewer were tried than there are, they were drawn with a fixed seed (`--sample`). Every mutant with its verdict and
+the test that noticed it is in `mutants.csv`."""
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 
 
@@ -34,7 +41,7 @@ class Row:
         return self.module, self.code, self.change, self.nth
 
 
-def keyed(module: str, source: str, mutants: Callable[[str], Iterator[Mutant]]) -> Iterator[tuple[Key, Mutant]]:
+def keyed(module: str, source: str) -> Iterator[tuple[Key, Mutant]]:
     lines, seen = source.splitlines(), Counter[tuple[str, str]]()
     for mutant in mutants(source):
         code = lines[mutant.line - 1].strip()
@@ -79,23 +86,19 @@ def page(rows: list[Row]) -> str:
         f"The tests notice **{noticed} of {len(rows)} mutants, {noticed / len(rows):.1%}**; without the "
         f"{len(told)} survivors judged to be the same program, {noticed / left:.1%}.",
         "",
-        "A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin "
-        "(`chosen`, `rejected`), a dropped statement (`tests/mutation/operators.py`). All of them are tried, none is "
-        "drawn by lot. Each runs against those tests of its module (`tests/mutation/targets.py`) that run its "
-        "statement, until one fails; a statement that no test runs survives. One that takes six times as long as it "
-        "should, and 20 s more, counts as noticed. Every mutant with its verdict and the test that noticed it is in "
-        "`mutants.csv`.",
+        METHOD,
         "",
         "    PYTHONPATH=tests python -m mutation.run",
         "",
-        "| module | mutants | killed | timed out | survived | noticed |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| module | there are | tried | killed | timed out | survived | noticed |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
+    there_are = {module: sum(1 for _ in mutants(source_of(module).read_text())) for module in TESTS}
     for module in TESTS:
         found = Counter(row.verdict for row in rows if row.module == module)
         if found:
-            lines.append(_line(f"`{module}`", found))
-    lines += [_line("all", total), "", "## Survivors", ""]
+            lines.append(_line(f"`{module}`", there_are[module], found))
+    lines += [_line("all", sum(there_are.values()), total), "", "## Survivors", ""]
     for row in rows:
         if row.verdict == SURVIVED:
             reason = f" The same program: {same[row.key]}." if row.key in same else ""
@@ -103,7 +106,7 @@ def page(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(name: str, found: Counter[str]) -> str:
+def _line(name: str, there_are: int, found: Counter[str]) -> str:
     count = found.total()
-    numbers = (count, found[KILLED], found[TIMED_OUT], found[SURVIVED])
+    numbers = (there_are, count, found[KILLED], found[TIMED_OUT], found[SURVIVED])
     return f"| {name} | {' | '.join(map(str, numbers))} | {1 - found[SURVIVED] / count:.1%} |"

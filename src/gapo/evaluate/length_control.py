@@ -67,8 +67,8 @@ def alpaca_controlled(
 def at_equal_lengths(preference: ArrayLike, theirs_longer: ArrayLike) -> Controlled:
     """logit p = theta * tanh(d / std d) + b: no difficulty and no other models, for any set of prompts."""
     wanted = np.asarray(preference, float)
-    if wanted.mean() in (0.0, 1.0):  # no length explains a clean sweep
-        return Controlled(float(wanted.mean()), 0.0, np.array([0.0, np.copysign(np.inf, wanted.mean() - 0.5)]))
+    if (won := float(wanted.mean())) in (0.0, 1.0):  # no length explains a clean sweep
+        return Controlled(won, 0.0, np.array([0.0, np.inf if won else -np.inf]))
     features = np.stack([_length_term(theirs_longer, ddof=0), np.ones_like(wanted)], axis=1)
     rows = Rows(features, wanted, np.ones_like(wanted))
     ridge = np.array([SLOPE_RIDGE * len(wanted), 0.0])

@@ -62,19 +62,17 @@ def _moved_in_place(
     parameters: Sequence[nn.Parameter], direction: Sequence[Tensor], step: float, *, consume: bool
 ) -> Iterator[float]:
     """Weights gathered before the move must be thrown away before the next pass, and so at the end."""
-    with torch.no_grad():
-        here = [local(parameter.detach()) for parameter in parameters]
-        home = [part.clone() for part in here]
+    here = [local(parameter.detach()) for parameter in parameters]
+    home = [part.clone() for part in here]
     try:
         with torch.no_grad():
             for part, start, along in zip(here, home, direction, strict=True):
                 torch.add(start, local(along).to(start.dtype), alpha=step, out=part)
-            moved = global_norm(p.detach() - _like(start, p) for p, start in zip(parameters, home, strict=True))
+            moved = global_norm(p - _like(start, p) for p, start in zip(parameters, home, strict=True))
         yield moved
     finally:
-        with torch.no_grad():
-            for part, start in zip(here, home, strict=True):
-                part[...] = start
+        for part, start in zip(here, home, strict=True):
+            part[...] = start
 
 
 def _like(part: Tensor, parameter: Tensor) -> Tensor:

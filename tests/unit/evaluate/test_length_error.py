@@ -105,8 +105,18 @@ def test_one_prompt_has_a_score_and_no_warning():
         warnings.simplefilter("error")
         alone = alpaca_controlled([0.7], [50.0], [0.1], gamed, 1.0)
         assert at_equal_lengths([0.7], [50.0]).value == pytest.approx(0.7)
+        other_way = alpaca_controlled([0.7], [-50.0], [0.1], gamed, 1.0)
     assert 0 < alone.value < 1
     assert np.isfinite(alone.standard_error)
+    assert alone.value == other_way.value  # one length has no spread to be measured by
+
+
+def test_two_prompts_are_the_fewest_with_an_error():
+    preference, longer = np.array([0.3, 0.8]), np.array([-200.0, 900.0])
+    found = at_equal_lengths(preference, longer)
+    own = np.c_[np.tanh(longer / longer.std()), np.ones(2)], preference
+    nobody, ridge = (np.zeros((0, 2)), np.zeros(0)), np.array([2e-4, 0.0])
+    assert found.standard_error == pytest.approx(error_by_weights(found.coefficients, own, nobody, ridge), rel=1e-3)
 
 
 def test_rows_are_official_only_where_it_is_said_and_values_are_frozen():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -103,6 +104,34 @@ def test_whole_tensors_beside_parts_move_with_them(mesh):
         assert mixed[1].dtype == torch.float64
         assert not torch.equal(mixed[1], home)
     assert torch.equal(mixed[1], home)
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_direction_may_hang_on_a_graph_of_its_own(mesh, in_parts):
+    parameters, direction = parameters_and_direction()
+    if in_parts:
+        parameters = [nn.Parameter(part) for part in as_parts(parameters, mesh)]
+        direction = as_parts(direction, mesh)
+    direction = [d.requires_grad_() for d in direction]
+    with displaced(parameters, direction, 0.5, consume=True) as moved:
+        assert moved == pytest.approx(0.5)
+        assert all(p.is_leaf and p.requires_grad for p in parameters)
+
+
+@pytest.mark.parametrize(("there", "kept"), [(True, [0, 1]), (False, [])])
+def test_the_random_state_of_every_gpu_comes_home(monkeypatch, there, kept):
+    asked = []
+
+    @contextmanager
+    def fork_rng(devices):
+        asked.extend(devices)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.random, "fork_rng", fork_rng)
+    with displaced(*parameters_and_direction(), 0.5):
+        assert asked == kept
 
 
 def test_gradients_set_aside_are_the_same_objects_again_also_after_an_error():
