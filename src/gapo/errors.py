@@ -23,7 +23,7 @@ WHY_NOT = {
 }
 
 LONGEST_SHOWN = 80  # characters of a value that a sentence quotes
-MOST_NAMES = 30  # that a sentence lists
+MOST_NAMES, LONGEST_NAME = 30, 40  # that a sentence lists; data may name its splits and columns anything
 
 
 class InputError(ValueError):
@@ -78,9 +78,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     options = sorted(known)
     near = get_close_matches(name[:LONGEST_SHOWN], options, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {shown(near[0])}?"
     more = f" and {len(options) - MOST_NAMES} more" if len(options) > MOST_NAMES else ""
-    return f"known: {', '.join(options[:MOST_NAMES])}{more}"
+    return f"known: {', '.join(name[:LONGEST_NAME] for name in options[:MOST_NAMES])}{more}"
 
 
 def disk_trouble(error: BaseException, path: str | os.PathLike[str] | None = None) -> DiskTrouble | None:

@@ -1,5 +1,6 @@
 """Data files that hold no pairs: every format, broken in the ways files break."""
 
+# ruff: noqa: E501 - a case a line: a table reads better than its parts
 from __future__ import annotations
 
 import gzip
@@ -97,7 +98,7 @@ def shapes() -> list[Case]:
     human = "\n\nHuman: hello\n\nAssistant:"
     rows: dict[str, tuple[dict[str, Any], str]] = {
         "HH: different prompts": (
-            {"chosen": f"{human} yes", "rejected": f"\n\nHuman: bye\n\nAssistant: no"},
+            {"chosen": f"{human} yes", "rejected": "\n\nHuman: bye\n\nAssistant: no"},
             "different prompts",
         ),
         "HH: no answer": ({"chosen": f"{human} ", "rejected": f"{human} no"}, "empty response"),
@@ -211,6 +212,14 @@ def text_cases() -> list[Case]:
         data_case("csv: UTF-16", "e.csv", "prompt,chosen,rejected\na,b,c\n".encode("utf-16"), "no column|not CSV"),
         data_case("csv: NUL bytes", "e.csv", b"prompt,chosen,rejected\n\0,\0,\0\n", "not CSV|equals rejected"),
         data_case("csv: NUL in the header", "e.csv", b"prompt,\0chosen,rejected\na,b,c\n", "no column|not CSV"),
+        data_case("csv: quotes in the header", "e.csv", b'""prompt,chosen,rejected\na,b,c\n', "is not CSV"),
+        data_case("csv: a thousand columns", "e.csv", b",".join([b"c" * 90] * 1000) + b"\n1\n", "no column 'chosen'"),
+        data_case(
+            "json: splits of long names",
+            "e.json",
+            json.dumps({f"{i}" * 500: [] for i in range(9)}).encode(),
+            "has no split",
+        ),
         data_case("csv: flipped is a word", "e.csv", b"prompt,chosen,rejected,flipped\na,b,c,maybe\n", "key 'flipped'"),
     ]
 

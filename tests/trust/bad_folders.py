@@ -1,5 +1,6 @@
 """Folders that commands read back: runs, audits, studies, judgings, answers, prompts, each broken one way."""
 
+# ruff: noqa: E501 - a case a line: a table reads better than its parts
 from __future__ import annotations
 
 import json
@@ -9,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from corpus import Case, jsonl
-from judgings import game, judging
 
 from gapo.evaluate.verdicts import write_judging
+from judgings import game, judging
 
 RECIPE = (
     "model: {name: model}\ndata: {train: pairs.jsonl}\nobjective: {name: gapo}\ntrain: {output_dir: run, seed: 0}\n"

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gapo.errors import InputError
+from gapo.errors import InputError, shown
 from gapo.pairs.pair import BadRow, PairSet
 from gapo.pairs.rows import MISSING_KEY, NEEDED_COLUMNS
 from gapo.pairs.sources import PairSource, open_source
 from gapo.pairs.store import CannotKeep, read_pairs
+
+MOST_COLUMNS = 8  # that a sentence names
 
 logger = logging.getLogger("gapo")
 
@@ -63,7 +65,7 @@ def describe_bad_rows(bad_rows: Iterable[BadRow]) -> list[str]:
 
 def _missing_columns(columns: Sequence[str], label: str) -> str:
     missing = " and ".join(repr(column) for column in NEEDED_COLUMNS if column not in columns)
-    there = ", ".join(map(repr, columns))
+    there = ", ".join(map(shown, columns[:MOST_COLUMNS])) + (", ..." if len(columns) > MOST_COLUMNS else "")
     wrong = f"{label} has no column {missing} (its columns: {there}); rename the columns that hold the responses"
     return wrong if missing else ""
 

@@ -27,7 +27,7 @@ def read_csv(path: Path, split: str | None = None) -> Table:
     need_lone_split(path, split)
     try:
         with readable(path), open_text(path) as file:
-            header = next(csv.reader(Lines(file)), None)
+            header = next(csv.reader(Lines(file), strict=True), None)  # as strict as the rows are read
     except csv.Error as error:
         raise InputError(f"{path} is not CSV ({error}); the first line must name the columns") from None
     if header is None:

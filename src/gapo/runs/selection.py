@@ -62,7 +62,7 @@ def selected(pairs: PairSet, section: Mapping[str, Any], beside: Path | None) ->
     scored = [i for i, name in enumerate(ids) if name in scores]
     if not scored:
         raise InputError(
-            f"data.select: {section['from']} has scores of {len(scores)} pairs, but of none of these; score these pairs first"
+            f"data.select: {section['from']} has scores of {len(scores)} pairs, but of none of these; score these first"
         )
     if len(scored) < len(ids):
         logger.warning(
