@@ -23,7 +23,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from mutation.operators import Mutant
 from mutation.targets import ROOT, source_of
@@ -252,5 +252,6 @@ def _settle() -> None:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "gapo" or (getattr(module, "__file__", None) or "").startswith(f"{ROOT}/tests/"):
             del sys.modules[name]
-    settings.register_profile("mutation", derandomize=True, max_examples=25, deadline=None, database=None)
+    once = [Phase.explicit, Phase.generate]  # a failure is a failure: it need not be made small
+    settings.register_profile("mutation", derandomize=True, max_examples=25, deadline=None, database=None, phases=once)
     settings.load_profile("mutation")

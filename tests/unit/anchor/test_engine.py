@@ -1,7 +1,7 @@
 """What engines share: groups, pairs on their own, random directions, and findings put together."""
 
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 
 import pytest
@@ -198,3 +198,12 @@ def test_whether_bf16_is_safe_goes_with_a_checkpoint():
     assert engine.forwards.safe is True
     engine.load_state({})
     assert engine.forwards.safe is False
+
+
+@pytest.mark.parametrize("name", ["two_pass", "bank"])
+@pytest.mark.parametrize(("strategy", "audited"), [("batch", True), ("instance", False), ("random", False)])
+def test_only_anchors_that_a_group_shares_are_audited(llama, name, strategy, audited):
+    """Another precision that measures the same would be found safe at the first step."""
+    engine = ENGINES[name](AnchorSettings(radius=RADIUS, strategy=strategy), nullcontext, mixed=True)
+    engine.anchors(llama, in_batches(tiny.random_pairs(3), 3), step=1)
+    assert engine.forwards.safe is audited
