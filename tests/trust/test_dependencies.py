@@ -73,11 +73,11 @@ def test_what_is_tested_with_is_pinned():
 def licences(name: str) -> set[str]:
     """What an installed package says of itself, as SPDX names."""
     about = metadata(name)
-    if expression := about["License-Expression"]:
+    if expression := about.get("License-Expression"):  # by [] a missing one is a deprecation since Python 3.12
         return set(re.split(r" (?:AND|OR) ", expression.strip("()")))
     classified = [each.split(" :: ")[-1] for each in about.get_all("Classifier", []) if each.startswith("License ::")]
     named = [SPDX[each] for each in classified if each in SPDX]
-    plain = (about["License"] or "").strip()
+    plain = (about.get("License") or "").strip()
     return set(named) or set(re.split(r" (?:AND|OR) ", SPDX.get(plain, plain)))
 
 
