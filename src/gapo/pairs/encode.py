@@ -56,7 +56,7 @@ class Encoder:
             )
         if self.tokenizer.eos_token_id is None:
             raise InputError(
-                f"{self._named('tokenizer')} has no end-of-sequence token; set tokenizer.eos_token, or eos_token in its "
+                f"{self._named('tokenizer')} has no end-of-sequence token; set tokenizer.eos_token, or eos_token in "
                 "tokenizer_config.json"
             )
         if self.template == "chat" and not self.tokenizer.chat_template:
