@@ -16,10 +16,10 @@ WHY_NOT = {
     errno.EACCES: "cannot be used: permission is denied; choose another place, or change who may write there",
     errno.EPERM: "cannot be used: this is not permitted; choose another place, or change who may write there",
     errno.EIO: "cannot be written: the disk is full or failing; make room there",
-    errno.EEXIST: "cannot be used: a file stands where a folder is needed; choose another place",
-    errno.ENOTDIR: "cannot be used: a file stands where a folder is needed; choose another place",
-    errno.EISDIR: "cannot be used: a folder has this name; choose another one",
-    errno.ENAMETOOLONG: "cannot be used: the name is too long; choose a shorter one",
+    errno.EEXIST: "cannot be written: a file stands where a folder is needed; choose another place",
+    errno.ENOTDIR: "cannot be written: a file stands where a folder is needed; choose another place",
+    errno.EISDIR: "cannot be written: a folder has this name; choose another one",
+    errno.ENAMETOOLONG: "cannot be written: the name is too long; choose a shorter one",
 }
 
 LONGEST_SHOWN = 80  # characters of a value that a sentence quotes

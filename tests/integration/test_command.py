@@ -148,7 +148,7 @@ def test_a_run_is_not_resumed_with_another_recipe(folder, capsys, monkeypatch):
         (["train", "mini", "--resume", "train.output_dir=."], "holds no run to resume"),
         (["train", "mini", "train.enable_jit_checkpoint=true"], "enable_jit_checkpoint is refused"),
         (["train", "mini", "train.output_dir=pairs.jsonl"], "pairs.jsonl is a file"),
-        (["train", "mini", "train.output_dir=pairs.jsonl/x", "objective.name=gapo"], "this did not work"),
+        (["train", "mini", "train.output_dir=pairs.jsonl/x", "objective.name=gapo"], "a file stands where a folder is"),
         (["report", "nowhere"], "nowhere"),
         (["flip", "nowhere.jsonl", "out.jsonl"], "nowhere.jsonl"),
         (["bench", "--quick", "--variants", "simpo,gapo-two_pas"], "did you mean 'gapo-two_pass'"),

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus import PAIRS, jsonl
 
 import tiny
+from gapo.cli.main import app
+
+COMMAND = typer.main.get_command(app)  # typer builds it again for every call, which takes longer than most of them
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +39,7 @@ def place(tmp_path, model_folder, monkeypatch) -> Path:
     (here / "out.jsonl").write_bytes(b"what was here before\n")
     monkeypatch.chdir(here)
     monkeypatch.setenv("GAPO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("gapo.cli.main.app", COMMAND)
     monkeypatch.delenv("GAPO_DEBUG", raising=False)
     monkeypatch.setattr(
         "gapo.runs.machines.matmul_peak", lambda *_, **__: 1e10

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from bad_data import DATA
+from bad_files import FILES
 from bad_folders import FOLDERS
 from bad_models import MODELS
 from bad_recipes import RECIPES
+from bad_rows import ROWS
 from corpus import Case, check_sentence, content_of, told
 
-CASES = [*DATA, *RECIPES, *MODELS, *FOLDERS]
+CASES = [*ROWS, *FILES, *RECIPES, *MODELS, *FOLDERS]
 
 
 def test_there_are_two_hundred_different_ones():

@@ -21,7 +21,7 @@ from gapo.pairs.formats import load_pairs
 from gapo.runs.recipe import read_recipe, recipe_hash, runs_of
 
 BOUNDED = settings(
-    max_examples=200,
+    max_examples=150,
     deadline=None,
     derandomize=True,  # the same examples on every machine
     database=None,

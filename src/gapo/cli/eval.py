@@ -165,7 +165,9 @@ def tasks(
     from gapo.evaluate.tables import task_table
 
     if len(names) < 2:
-        raise InputError(f"a task and a model are needed, not {names[0]} alone; write gapo eval gsm8k {names[0]}")
+        raise InputError(
+            f"{names[0]} stands alone; name the tasks first and the model last: gapo eval gsm8k arc_challenge MODEL"
+        )
     *wanted, model = names
     need_extra(wanted)
     voice = _voice(quiet, as_json)

@@ -56,7 +56,8 @@ class Encoder:
             )
         if self.tokenizer.eos_token_id is None:
             raise InputError(
-                f"{self._named('tokenizer')} has no end-of-sequence token; set eos_token in its tokenizer_config.json"
+                f"{self._named('tokenizer')} has no end-of-sequence token; set tokenizer.eos_token, or eos_token in "
+                "tokenizer_config.json"
             )
         if self.template == "chat" and not self.tokenizer.chat_template:
             raise InputError("data.template is 'chat' but the tokenizer has no chat template; use 'auto' or 'none'")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gapo.errors import InputError, shown
+from gapo.errors import LONGEST_NAME, InputError
 from gapo.pairs.pair import BadRow, PairSet
 from gapo.pairs.rows import MISSING_KEY, NEEDED_COLUMNS
 from gapo.pairs.sources import PairSource, open_source
@@ -65,7 +65,8 @@ def describe_bad_rows(bad_rows: Iterable[BadRow]) -> list[str]:
 
 def _missing_columns(columns: Sequence[str], label: str) -> str:
     missing = " and ".join(repr(column) for column in NEEDED_COLUMNS if column not in columns)
-    there = ", ".join(map(shown, columns[:MOST_COLUMNS])) + (", ..." if len(columns) > MOST_COLUMNS else "")
+    names = [repr(name[:LONGEST_NAME]) for name in columns[:MOST_COLUMNS]]
+    there = ", ".join([*names, *(["..."] if len(columns) > MOST_COLUMNS else [])])
     wrong = f"{label} has no column {missing} (its columns: {there}); rename the columns that hold the responses"
     return wrong if missing else ""
 

@@ -19,8 +19,8 @@ class NotYaml(yaml.YAMLError):
         self.line = line
 
 
-def read_yaml(text: str) -> Any:
-    """The value of a text; raises NotYaml. A key that is there twice is refused: PyYAML would take the last."""
+def read_yaml(text: str, *, once: bool = False) -> Any:
+    """The value of a text; raises NotYaml. `once` refuses a key that is there twice: PyYAML would take the last."""
     if len(text) > LONGEST:
         raise NotYaml(f"it has more than {LONGEST:,} characters")
     try:
@@ -28,7 +28,7 @@ def read_yaml(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _size(node, {}, ())
+        _size(node, {}, (), once)
         return loader.construct_document(node)
     except NotYaml:
         raise
@@ -42,24 +42,24 @@ def read_yaml(text: str) -> Any:
         raise NotYaml(str(error)) from None
 
 
-def _size(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> int:
+def _size(node: yaml.Node, known: dict[int, int], above: tuple[int, ...], once: bool) -> int:
     """How many values there are with every alias written out."""
     if id(node) in above:
         raise NotYaml("does an anchor contain itself?", _line(node))
     if len(above) > DEEPEST:
         raise NotYaml("it is nested too deeply", _line(node))
     if id(node) not in known:
-        known[id(node)] = size = 1 + sum(_size(part, known, (*above, id(node))) for part in _parts(node))
+        known[id(node)] = size = 1 + sum(_size(part, known, (*above, id(node)), once) for part in _parts(node, once))
         if size > MOST_VALUES:
             raise NotYaml(f"more than {MOST_VALUES:,} values by its aliases", _line(node))
     return known[id(node)]
 
 
-def _parts(node: yaml.Node) -> list[yaml.Node]:
+def _parts(node: yaml.Node, once: bool) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = next((name for place, (tag, name) in enumerate(keys) if (tag, name) in keys[:place]), None)
-        if twice is not None:
+        if once and twice is not None:
             raise NotYaml(f"key {twice[:40]!r} is there twice", _line(node))
         return [part for pair in node.value for part in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []

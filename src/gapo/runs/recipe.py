@@ -85,7 +85,7 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 def _parsed(path: Path, name: str) -> dict[str, Any]:
     try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"), once=True)
     except (NotYaml, UnicodeDecodeError, OSError) as error:
         where = f", line {error.line}" if isinstance(error, NotYaml) and error.line else ""
         what = (error.strerror if isinstance(error, OSError) else None) or error
@@ -120,7 +120,7 @@ def _apply(recipe: dict[str, Any], override: str) -> None:
     if not equals or len(path) < 2:
         raise InputError(f"{shown(override)} is not of the form section.key=value; write it like objective.beta=2.5")
     try:
-        parsed = read_yaml(text)
+        parsed = read_yaml(text, once=True)
         value = _as_meant(path[-1], _with_numbers(parsed), parsed if parsed is None else text)
     except NotYaml:
         value = text
