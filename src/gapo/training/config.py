@@ -87,6 +87,7 @@ class PreferenceConfig(TrainingArguments):
         process_count(self.tokenizer_processes, 1)
         if launched() > 1 and not torch.accelerator.is_available():
             self.use_cpu = True  # said, or accelerate would look for a device of each process
+        self._take_new_names()
         super().__post_init__()
         if self.sam_radius < 0:
             raise InputError(f"sam_radius must be at least 0, not {self.sam_radius}")
@@ -101,6 +102,13 @@ class PreferenceConfig(TrainingArguments):
                 f"anchor.batches {self.anchor_batches} does not divide gradient_accumulation_steps {accumulation}; "
                 "choose a divisor, so that every anchor is built from as many micro-batches"
             )
+
+    def _take_new_names(self) -> None:
+        """transformers 5.23 calls gradient checkpointing activation checkpointing, and warns who does not."""
+        for old in ("gradient_checkpointing", "gradient_checkpointing_kwargs"):
+            new = old.replace("gradient", "activation")
+            if hasattr(self, new) and getattr(self, new) is None:
+                setattr(self, new, getattr(self, old))
 
     def refuse_launch(self) -> None:
         """DeepSpeed, fp16 and FSDP1: one sentence, before transformers or accelerate act on them."""

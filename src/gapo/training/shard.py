@@ -27,7 +27,8 @@ class ShardingTrainer(ModelFolderTrainer):
         # gathered in fp32: bf16 copies of moved weights would dither the move; autocast computes in bf16 where it may
         self.accelerator.state.fsdp_plugin.mixed_precision_policy = MixedPrecisionPolicy()
         if self.args.gradient_checkpointing:
-            self.model.gradient_checkpointing_enable(self.args.gradient_checkpointing_kwargs)
+            new = getattr(self.model, "activation_checkpointing_enable", None)  # its name since transformers 5.23
+            (new or self.model.gradient_checkpointing_enable)(self.args.gradient_checkpointing_kwargs)
         self.create_optimizer()
         model, self.optimizer = self.accelerator.prepare(self.model, self.optimizer)
         self.model = self.model_wrapped = model
