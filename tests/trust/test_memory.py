@@ -23,27 +23,32 @@ from gapo.errors import InputError
 from gapo.pairs.formats import load_pairs
 from gapo.pairs.table import LONGEST_ROW
 
-MOST = 400 * 2**20  # bytes above what the process had before it read
+MOST = 300 * 2**20  # bytes above what the process held before it read the file; 225 MiB were measured
 READ = """
-import resource, sys
+import re, sys
+from pathlib import Path
 from gapo.errors import InputError
 from gapo.pairs.formats import load_pairs
 import pyarrow.parquet
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = peak()
+def memory(name):
+    return 1024 * int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 for path in sys.argv[1:]:
+    Path("/proc/self/clear_refs").write_text("5")  # the highest mark is now what is held now
+    before = memory("VmRSS")
     try:
         said = f"{len(load_pairs(path, cache=False))} pairs"
     except InputError as error:
         said = str(error)
-    print(peak() - before, said)
-"""
+    print(memory("VmHWM") - before, said)
+"""  # getrusage would tell the highest mark of the process that started this one, if that was higher
 ROW = json.dumps({"prompt": "a", "chosen": "b", "rejected": "c"}).encode()
 
 
+linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the highest mark")
+
+
 def measured(*paths: Path) -> list[tuple[int, str]]:
-    """How far the memory of a fresh process has risen after each file, and what it said of it."""
+    """How far the memory of a fresh process rises above what it held before each file, and what it said of it."""
     source = Path(gapo.__file__).parents[1]
     run = subprocess.run(
         [sys.executable, "-c", READ, *map(str, paths)],
@@ -74,16 +79,17 @@ HEAVY = [
     ("brackets.jsonl", b"", b"[" * 2**20, 100, b"", "longer than 8 MiB"),
     ("row.json", b'[{"prompt": "', TEXT, 100, b'"}]', "one row has more than 8 MiB"),
     ("split.json", b'{"train": [{"prompt": "', TEXT, 100, b'"}]}', "one row has more than 8 MiB"),
-    ("lists.json", b"[[", b"[]," * 2**18, 40, b"[]]]", "one row has more than 8 MiB"),
     ("cell.csv", b"prompt,chosen,rejected\na,b,", TEXT, 100, b"\n", "longer than 8 MiB"),
     ("header.csv", b"prompt,", TEXT, 100, b"\n", "longer than 8 MiB"),
     ("quote.csv", b'prompt,chosen,rejected\na,b,"', LINES, 100, b"", "longer than 8 MiB"),
     ("bomb.jsonl.gz", b"", bytes(2**20), 150, b"", "longer than 8 MiB"),
     ("bomb.json.gz", b"[", b" " * 2**20, 150, b"", "is not JSON"),
     ("bomb.csv.gz", b"", bytes(2**20), 150, b"", "longer than 8 MiB"),
+    ("lists.json", b"[[", b"[]," * 2**18, 40, b"[]]]", "one row has more than 8 MiB"),  # last: it leaves memory behind
 ]
 
 
+@linux
 def test_a_huge_row_is_refused_before_it_is_held(tmp_path):
     """100 MB without an end of the row, in every way a text file can have them; and 150 MB out of 0.2 MB of gzip."""
     paths = [repeated(tmp_path / file, *parts) for file, *parts, _ in HEAVY]
@@ -93,6 +99,7 @@ def test_a_huge_row_is_refused_before_it_is_held(tmp_path):
         assert rise < MOST, f"{file}: {rise / 2**20:.0f} MiB"
 
 
+@linux
 def test_the_worst_row_that_is_still_read_keeps_the_bound(tmp_path):
     worst = b'{"prompt": [' + b"[]," * (LONGEST_ROW // 3 - 10) + b"[]]}"
     assert len(worst) < LONGEST_ROW
@@ -102,6 +109,7 @@ def test_the_worst_row_that_is_still_read_keeps_the_bound(tmp_path):
     assert rise < MOST, f"{rise / 2**20:.0f} MiB"
 
 
+@linux
 def test_a_file_of_many_rows_takes_the_memory_of_its_pairs(tmp_path):
     """80 MB of a column that pairs do not have: what is no part of a pair is not kept."""
     row = json.dumps({"prompt": "a", "chosen": "b", "rejected": "c", "notes": "x" * 2**18}).encode()

@@ -101,7 +101,9 @@ class JsonStream:
                     raise self._wrong(error.msg.lower(), error.pos - before + self._place) from None
             except NotJson as error:
                 raise self._wrong(str(error), self._place) from None
-            size *= 2
+            size = min(
+                2 * size, max(1, LONGEST_ROW + 1 - (len(self._text) - self._place))
+            )  # never more than is allowed
 
     def rows(self) -> Iterator[object]:
         """The values of a list, which begins here."""
