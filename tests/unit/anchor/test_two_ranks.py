@@ -1,5 +1,7 @@
 """A step shared by two processes with the same pairs is the step of one process with every pair twice."""
 
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 
@@ -52,6 +54,35 @@ def test_two_processes_stress_test_their_pairs_together(llama, batch, strategy, 
         for mine, all_of_it in zip(found.gradient, wanted.gradient, strict=True):
             assert torch.allclose(mine, all_of_it, atol=1e-12)
     assert list(ours.state().values()) == close(theirs.state().values())
+
+
+@dataclass(frozen=True)
+class Telling(Twin):
+    """Counts its messages."""
+
+    sums: list[int] = field(default_factory=list)
+
+    def sum(self, tensor):
+        self.sums.append(tensor.numel())
+        return super().sum(tensor)
+
+
+@pytest.mark.parametrize(("strategy", "name"), STRATEGIES)
+def test_ranks_with_more_pairs_have_no_more_messages(llama, strategy, name):
+    """Else one rank would wait for a message that another with fewer pairs never sends."""
+    sent = []
+    for pairs in (2, 3):
+        ranks = Telling()
+        engine = ENGINES[name](settings(strategy=strategy), ranks=ranks)
+        engine.anchors(llama, [collate(tiny.random_pairs(pairs), tiny.PAD)], 2, weigh)
+        sent.append(len(ranks.sums))
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("name", ["two_pass", "bank", "first_order"])
+def test_an_untold_step_is_step_zero(llama, batch, name):
+    engine = ENGINES[name](settings(strategy="random"))
+    assert torch.equal(engine.anchors(llama, [batch]).gap, engine.anchors(llama, [batch], 0).gap)
 
 
 @pytest.mark.parametrize("name", ENGINES)
