@@ -62,6 +62,7 @@ def test_the_losses_of_the_margin_per_token_alone():
 @pytest.mark.parametrize("told", [{"per_token": False}, {"per_token": True, "coupled": True}])
 def test_a_loss_that_mixes_pairs_or_is_rewarded_in_total_is_none_of_them(told):
     mine = Objective("mine", lambda policy: policy.margin.mean(), ("policy",), {}, Reward(told["per_token"], False))
+    assert mine.coupled is False
     assert depends_on_margin_alone(replace(mine, coupled=told.get("coupled", False))) is False
 
 
