@@ -16,10 +16,10 @@ Key = tuple[str, str, str, int]
 METHOD = """\
 A mutant is the module with one small wrong: an operator, a number, a condition, a name's twin (`chosen`, `rejected`), a
 dropped statement (`tests/mutation/operators.py`). Each runs against those tests of its module
-(`tests/mutation/targets.py`) that run its statement, until one fails; of a test with many cases ten are run, and a
-statement that no test runs survives. One that takes three times as long as it should, and 10 s more, counts as noticed.
-Where fewer were tried than there are, they were drawn with a fixed seed (`--sample`). Every mutant with its verdict and
-the test that noticed it is in `mutants.csv`."""
+(`tests/mutation/targets.py`) that run its statement, until one fails; of a test with many slow cases some are run, and
+a statement that no test runs survives. One that takes three times as long as it should, and 10 s more, counts as
+noticed. Where fewer were tried than there are, they were drawn with a fixed seed (`--sample`). Every mutant with its
+verdict and the test that noticed it is in `mutants.csv`."""
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 
 

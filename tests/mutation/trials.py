@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
+import math
 import os
 import resource
 import signal
@@ -49,7 +50,7 @@ HEAVY = (
 )
 QUIET = ("-x", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:unraisableexception")
 KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
-CASES = 10  # of one test
+SECONDS = 6  # that the cases of one test may take, while it is watched
 MORE_MEMORY = 6 * 2**30  # bytes a mutant may take on top of what the server has
 
 
@@ -63,14 +64,17 @@ class Baseline:
     def tests_for(self, module: str, mutant: Mutant) -> list[str]:
         """The tests that run the mutant's statement; all of them where it runs at import.
 
-        Of a test that is made of many cases, some: what it does not notice in those counts as not noticed.
+        Of a test whose cases take long together, some: what it does not notice in those counts as not noticed.
         """
         first, last = mutant.statement
         found: dict[str, list[str]] = {}
         for test, lines in self.lines[module].items():
             if mutant.at_import or any(first <= line <= last for line in lines):
                 found.setdefault(test.split("[")[0], []).append(test)
-        return [case for cases in found.values() for case in cases[:: -(-len(cases) // CASES)]]
+        return [case for cases in found.values() for case in cases[:: self._every(cases)]]
+
+    def _every(self, cases: Sequence[str]) -> int:
+        return math.ceil(sum(self.seconds[case] for case in cases) / SECONDS) or 1
 
 
 @dataclass(frozen=True)

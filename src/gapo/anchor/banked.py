@@ -78,7 +78,7 @@ class Bank(Engine):
         """The bank of this step, and the log-probs met on the way. After an error its memory is free."""
         bank = self._bank_of(model)
         try:
-            yield bank, fill(bank, model, batches, self.precision, self._at_once)
+            yield bank, fill(bank, model, batches, self.precision, at_once=self._at_once)
         except BaseException:
             self.release()
             raise

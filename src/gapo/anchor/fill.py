@@ -37,9 +37,10 @@ def fill(
     model: nn.Module,
     batches: Sequence[PairBatch],
     precision: Precision = nullcontext,
-    at_once: int = 1,
+    *,
+    at_once: int,
 ) -> PairLogps:
-    """Put the margin gradient of every pair into the bank; the log-probs met on the way."""
+    """Put the margin gradient of every pair into the bank, so many in one backward; the log-probs met on the way."""
     whole = PairBatch.cat(batches)
     bank.reserve(len(whole))
     if at_once > 1:

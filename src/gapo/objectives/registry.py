@@ -91,7 +91,6 @@ class Objective:
 
     def turn(self, **knobs: Knob) -> Objective:
         """The same loss with these knobs. `gamma_beta_ratio` is accepted where there is a gamma."""
-        knobs = dict(knobs)
         if "gamma_beta_ratio" in knobs and {"gamma", "beta"} <= set(self.knobs):
             if "gamma" in knobs:
                 raise InputError("give gamma (absolute) or gamma_beta_ratio (gamma divided by beta), not both")

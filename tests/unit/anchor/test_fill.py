@@ -45,7 +45,7 @@ def test_rows_are_the_pairs_gradients_in_their_order(llama, pairs, truth, monkey
         yield
 
     batches = [collate(pairs[:2], tiny.PAD), collate(pairs[2:], tiny.PAD)]
-    found = fill(bank, llama, batches, precision, at_once)
+    found = fill(bank, llama, batches, precision, at_once=at_once)
     assert torch.allclose(found.margin, forward(llama, batches).margin, atol=1e-12)
     assert not found.margin.requires_grad
     close = {"atol": 1e-12} if dtype is None else {"atol": 1e-6, "rtol": 1e-5}
@@ -63,7 +63,7 @@ def test_gradients_that_were_there_are_there_again(llama, pairs):
     marks = [torch.randn_like(p) for p in llama.parameters()]
     for parameter, mark in zip(llama.parameters(), marks, strict=True):
         parameter.grad = mark
-    fill(GradientBank(list(llama.parameters())), llama, [collate(pairs, tiny.PAD)])
+    fill(GradientBank(list(llama.parameters())), llama, [collate(pairs, tiny.PAD)], at_once=1)
     assert all(p.grad is mark for p, mark in zip(llama.parameters(), marks, strict=True))
 
 
@@ -76,12 +76,31 @@ def test_a_rank_without_pairs_has_an_empty_bank(llama, at_once):
     assert found.chosen.dtype == torch.float64
 
 
+def test_one_pair_at_a_time_needs_no_rule_for_its_layers(llama, pairs, monkeypatch):
+    monkeypatch.setattr(module, "margin_gradients", lambda *_: pytest.fail("no layer may be unknown to this"))
+    fill(GradientBank(list(llama.parameters())), llama, [collate(pairs, tiny.PAD)], at_once=1)
+
+
+def test_a_single_chunk_is_written_where_it_stays(llama, pairs, monkeypatch):
+    monkeypatch.setattr(GradientBank, "put", lambda *_: pytest.fail("this would be a copy"))
+    fill(GradientBank(list(llama.parameters())), llama, [collate(pairs, tiny.PAD)], at_once=100)
+
+
 def test_as_many_pairs_at_once_as_fit_beside_the_bank(llama, monkeypatch):
     llama.model.embed_tokens.weight.requires_grad_(False)
     entries = sum(p.numel() for p in llama.parameters() if p.requires_grad)
     for room, fit in ((3 * entries, 3), (3 * entries - 1, 2), (2 * entries, 2), (2 * entries - 1, 1), (1, 1)):
         monkeypatch.setattr(module, "ENTRIES_AT_ONCE", room)
         assert pairs_at_once(llama) == fit
+
+
+def test_where_one_pair_fits_no_trial_of_several_is_made(llama, monkeypatch):
+    monkeypatch.setattr(module, "ENTRIES_AT_ONCE", sum(p.numel() for p in llama.parameters()))
+    monkeypatch.setattr(module, "obstacle", lambda model: pytest.fail("it needs room for three gradients"))
+    assert pairs_at_once(llama) == 1
+    llama.requires_grad_(False)
+    monkeypatch.setattr(module, "obstacle", lambda model: "nothing is trained")
+    assert pairs_at_once(llama) == 1
 
 
 def test_one_at_a_time_where_gradients_cannot_be_told_apart(llama, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -92,3 +94,21 @@ def test_every_fifth_row_is_left_out_together():
     by_kind = np.argsort(turn, kind="stable")
     apart = Rows(features[by_kind], wanted[by_kind], np.ones(100))
     assert chosen_strength(apart, np.full(5, 1e-6)) > 1
+
+
+@pytest.mark.parametrize("lasso", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_newtons_steps_are_few(monkeypatch, seed, lasso):
+    """Near the minimum the error is squared at every step: a dozen reach the last digit, however large the fit."""
+    steps, curvature = [], Rows.curvature
+    monkeypatch.setattr(Rows, "curvature", lambda rows, fit: steps.append(fit) or curvature(rows, fit))
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0, 0.3, (60, 3))
+    fit = fit_logistic(Rows(features, expit(features @ [8.0, -5.0, 2.0]), np.ones(60)), np.full(3, 1e-6), lasso)
+    assert np.abs(fit).max() > 2
+    assert len(steps) <= 12
+
+
+def test_rows_are_frozen():
+    with pytest.raises(FrozenInstanceError):
+        some_rows(0).weight = 1

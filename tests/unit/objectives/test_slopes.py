@@ -1,14 +1,15 @@
 """Slopes apart from any one loss: how they are cut and joined, what the weight is, which margin a loss depends on."""
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
 import torch
 
 from gapo.model.logps import PairLogps
-from gapo.objectives import Slopes, depends_on_margin_alone, get_objective, objectives, slopes
+from gapo.objectives import Moments, Objective, Slopes, depends_on_margin_alone, get_objective, objectives, slopes
 from gapo.objectives.policy_only import log1mexp
+from gapo.objectives.registry import Reward
 
 NAMES = [field.name for field in fields(Slopes)]
 
@@ -54,6 +55,25 @@ def test_the_losses_of_the_margin_per_token_alone():
     assert alone == {"alpha_dpo", "gapo", "gradnorm", "ipo", "length_only", "simpo"}
     assert not depends_on_margin_alone(get_objective("ipo", summed=True))
     assert not depends_on_margin_alone(get_objective("orpo", lam=0))
+    assert depends_on_margin_alone(get_objective("dpo")) is False
+    assert depends_on_margin_alone(get_objective("simpo")) is True
+
+
+@pytest.mark.parametrize("told", [{"per_token": False}, {"per_token": True, "coupled": True}])
+def test_a_loss_that_mixes_pairs_or_is_rewarded_in_total_is_none_of_them(told):
+    mine = Objective("mine", lambda policy: policy.margin.mean(), ("policy",), {}, Reward(told["per_token"], False))
+    assert mine.coupled is False
+    assert depends_on_margin_alone(replace(mine, coupled=told.get("coupled", False))) is False
+
+
+@pytest.mark.parametrize(("std", "counts"), [(1e-5, False), (1.1e-5, True)])
+def test_a_spread_of_a_hundred_thousandth_counts_as_none(std, counts):
+    at, reference = policy(2), policy(3)
+    moved = PairLogps(
+        *(getattr(reference, side) for side in ("chosen", "rejected")), at.chosen_tokens, at.rejected_tokens
+    )
+    ours = get_objective("alpha_dpo", gamma=0.5)(at, moved, Moments(0.0, std))
+    assert torch.allclose(ours, get_objective("simpo", gamma=0.5)(at)) is not counts
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
