@@ -193,7 +193,7 @@ def test_passes_with_a_gradient_have_the_precision_that_was_asked_for(llama, nam
 
 
 def test_whether_bf16_is_safe_goes_with_a_checkpoint():
-    assert not TwoPass(AnchorSettings()).forwards.mixed
+    assert not any(kind(AnchorSettings()).forwards.mixed for kind in ENGINES.values())
     engine = TwoPass(AnchorSettings(), mixed=True)
     assert engine.state() == {"safe": False}
     engine.load_state({"safe": True})
