@@ -82,7 +82,7 @@ class GapForwards:
 
 def correlation(one: Tensor, other: Tensor) -> float:
     """Pearson's, in float64; NaN where one of them does not vary."""
-    both = torch.stack([one.cpu().double(), other.cpu().double()])
+    both = torch.stack([one.cpu(), other.cpu()]).double()
     both = both - both.mean(1, keepdim=True)
     length = float(both.norm(dim=1).prod())
     return float(both[0] @ both[1]) / length if length > 0 else float("nan")

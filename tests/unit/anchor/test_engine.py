@@ -100,6 +100,7 @@ def test_pairs_with_an_anchor_each_are_told_by_their_means():
     assert anchor.margin.tolist() == [0.3, -0.3]
     assert (finding.direction_norm, finding.moved) == (3.0, pytest.approx(0.2))
     assert finding.ratio == pytest.approx(0.3 / (0.2 * 3.0))
+    assert TwoPass(AnchorSettings()).pair_by_pair(alone[:1])[2].direction_norm == 2.0
     nobody = TwoPass(AnchorSettings()).pair_by_pair([])
     assert (len(nobody[0]), nobody[2].direction_norm, nobody[2].moved, nobody[2].ratio) == (0, 0, 0, None)
 
@@ -192,6 +193,7 @@ def test_passes_with_a_gradient_have_the_precision_that_was_asked_for(llama, nam
 
 
 def test_whether_bf16_is_safe_goes_with_a_checkpoint():
+    assert not any(kind(AnchorSettings()).forwards.mixed for kind in ENGINES.values())
     engine = TwoPass(AnchorSettings(), mixed=True)
     assert engine.state() == {"safe": False}
     engine.load_state({"safe": True})

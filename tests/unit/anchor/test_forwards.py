@@ -144,6 +144,18 @@ def test_a_change_of_precision_is_told_once_with_both_ratios(monkeypatch, caplog
     ]
 
 
+def test_where_each_rank_has_a_direction_the_ratio_is_that_of_their_mean_length(monkeypatch, caplog):
+    class Longer(Twin):
+        """The other rank's direction is three times as long."""
+
+        def sum_of(self, number):
+            return number + 3 * NORM if number == NORM else super().sum_of(number)
+
+    with caplog.at_level("INFO", logger="gapo"):
+        Scene(monkeypatch).run(GapForwards(low, mixed=True, ranks=Longer()), audit=True)
+    assert "ratio 0.50 in bf16, 0.50 in fp32" in caplog.text
+
+
 def test_the_first_step_and_every_fiftieth_after_it_are_audits():
     assert [step for step in range(120) if is_audit(step)] == [1, 51, 101]
 

@@ -103,9 +103,9 @@ def test_one_prompt_has_a_score_and_no_warning():
     gamed = drawn(7)[3]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        alone = alpaca_controlled([0.7], [50.0], [0.1], gamed, 1.0)
+        alone = alpaca_controlled([0.7], [50.0], [0.1], gamed, 1e3)
         assert at_equal_lengths([0.7], [50.0]).value == pytest.approx(0.7)
-        other_way = alpaca_controlled([0.7], [-50.0], [0.1], gamed, 1.0)
+        other_way = alpaca_controlled([0.7], [-50.0], [0.1], gamed, 1e3)
     assert 0 < alone.value < 1
     assert np.isfinite(alone.standard_error)
     assert alone.value == other_way.value  # one length has no spread to be measured by
