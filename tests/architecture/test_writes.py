@@ -29,6 +29,7 @@ SAFE = {
     "training/state.py write_state": "in a checkpoint, which counts only with its list, written last",
     "training/resumable.py ResumableTrainer._save_checkpoint": "in a checkpoint, which counts only with its list",
     "training/shard.py ShardingTrainer.save_model": "Trainer's own; ours goes to a folder without a name yet",
+    "training/resumable.py ResumableTrainer.save_model": "the same, once the weights were looked at",
     "runs/run.py _save_model": "other ranks write nothing; the first is inside whole_folder",
     "pairs/store_folder.py StoreWriter.column": "in a store that has no name until `publish`",
     "pairs/store_folder.py StoreWriter.finish": "in a store that has no name until `publish`",

@@ -130,18 +130,15 @@ def reference_logps(
 
 
 def in_order(pairs: Sequence[EncodedPair]) -> tuple[Sequence[EncodedPair], Tensor]:
-    """The pairs with the lesser response in front, whatever its label, and which of them that turned.
-
-    Tokens on disk stay as they are: their address is their key.
-    """
+    """The pairs with the lesser response in front, whatever its label, and which of them that turned."""
+    turned = np.fromiter((pair.rejected < pair.chosen for pair in pairs), np.bool_, len(pairs))
     if isinstance(pairs, StoredTokens):
-        return pairs, torch.zeros(len(pairs), dtype=torch.bool)
-    turned = [pair.rejected < pair.chosen for pair in pairs]
+        return replace(pairs, swapped=pairs.swapped ^ turned), torch.from_numpy(turned)
     ordered = [
         replace(pair, chosen=pair.rejected, rejected=pair.chosen) if turn else pair
         for pair, turn in zip(pairs, turned, strict=True)
     ]
-    return ordered, torch.tensor(turned, dtype=torch.bool)
+    return ordered, torch.from_numpy(turned)
 
 
 def _key(model: nn.Module, pairs: Sequence[EncodedPair], precision: str) -> str:

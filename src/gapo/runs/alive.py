@@ -33,20 +33,20 @@ def at_work(folder: Path, ranks: Ranks | None = None) -> Iterator[None]:
     Where the file system knows no locks, nobody can be told.
     """
     held: list[IO[bytes]] = []
-    new = not folder.exists()
-    if ranks is None:
-        held.append(_taken(folder))
-    else:
-        ranks.first_decides(lambda: held.append(_taken(folder)))
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
+        if ranks is None:
+            held.append(_taken(folder))
+        else:
+            ranks.first_decides(lambda: held.append(_taken(folder)))
         yield
     finally:
         for file in held:
             (folder / LOCK).unlink(missing_ok=True)
             file.close()
-            with suppress(OSError):  # what was refused before anything was written leaves no empty folder behind
-                if new:
-                    folder.rmdir()
+        with suppress(OSError):  # what was refused before anything was written leaves no empty folder behind
+            for place in new if held or ranks is None else []:
+                place.rmdir()
 
 
 def is_at_work(folder: Path) -> bool | None:
@@ -73,11 +73,15 @@ def _taken(folder: Path) -> IO[bytes]:
     with writing(folder / LOCK):
         folder.mkdir(parents=True, exist_ok=True)
         while True:
-            file = open(folder / LOCK, "ab")  # noqa: SIM115 - it stays open as long as the lock is held
+            file = open(folder / LOCK, "ab", buffering=0)  # noqa: SIM115 - it stays open as long as the lock is held
             if _lock(file) is not False and _is_still_there(file, folder / LOCK):
-                file.truncate(0)
-                file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
-                file.flush()
+                try:
+                    file.truncate(0)
+                    file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+                except OSError:  # a full disk: a lock without a name is none
+                    (folder / LOCK).unlink(missing_ok=True)
+                    file.close()
+                    raise
                 return file
             file.close()
             if time.monotonic() > until:

@@ -33,20 +33,13 @@ def grid(scale: Scale) -> list[Cell]:
 
 
 def _cell(method: str, weights: str, rate: float, **changes: Any) -> Cell:
-    return Cell(
-        method,
-        {**HELD_OUT, "noise.rate": 0.2, "train.learning_rate": rate, **changes},
-        {"weights": weights, "learning_rate": rate, "knobs": "{}"},
-        recipe="smollm2-polite",
-        seconds=SECONDS,
-    )
+    changes = {**HELD_OUT, "noise.rate": 0.2, "train.learning_rate": rate, **changes}
+    labels = {"weights": weights, "learning_rate": rate, "knobs": "{}"}
+    return Cell(method, changes, labels, recipe="smollm2-polite", seconds=SECONDS)
 
 
 def tables(rows: Rows) -> Tables:
-    """A member of a family gets what its family's first chose; a setting with a run that stopped is not chosen.
-
-    Rates of adapters stand apart: `chosen` is what the other parts, which train all weights, use.
-    """
+    """A member of a family gets what its first chose, on all weights; a setting with a run that stopped is left out."""
     safe = [row for row in rows if "stopped" not in row]
     tried = summarised(where(safe, what="outcome"), BY, ("accuracy", "likelihood_accuracy", "pairs", "kl"))
     groups = grouped(tried, ["weights", "method"])
