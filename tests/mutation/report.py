@@ -18,8 +18,10 @@ A mutant is the module with one small wrong: an operator, a number, a condition,
 dropped statement (`tests/mutation/operators.py`). Each runs against those tests of its module
 (`tests/mutation/targets.py`) that run its statement, until one fails; of a test with many slow cases some are run, and
 a statement that no test runs survives. One that takes three times as long as it should, and 10 s more, counts as
-noticed. Where fewer were tried than there are, they were drawn with a fixed seed (`--sample`). Every mutant with its
-verdict and the test that noticed it is in `mutants.csv`."""
+noticed. Where fewer were tried than there are, they were drawn with a fixed seed (`--sample`). After tests were added,
+survivors and changed lines were tried again (`--survivors`), the rest was not. Every mutant with its verdict and the
+test that noticed it is in `mutants.csv`; survivors that make no difference are listed in
+`tests/mutation/equivalent.csv`."""
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 
 
@@ -59,7 +61,7 @@ def read() -> dict[Key, Row]:
 
 
 def equivalents() -> dict[Key, str]:
-    """Mutants that are the same program, judged by hand, with the reason."""
+    """Mutants that make no difference, judged by hand, with the reason."""
     with open(EQUIVALENT, newline="", encoding="utf-8") as lines:
         return {(r["module"], r["code"], r["change"], int(r["nth"])): r["reason"] for r in csv.DictReader(lines)}
 
@@ -84,7 +86,7 @@ def page(rows: list[Row]) -> str:
         "# Mutation check",
         "",
         f"The tests notice **{noticed} of {len(rows)} mutants, {noticed / len(rows):.1%}**; without the "
-        f"{len(told)} survivors judged to be the same program, {noticed / left:.1%}.",
+        f"{len(told)} survivors judged to make no difference, {noticed / left:.1%}.",
         "",
         METHOD,
         "",
@@ -101,7 +103,7 @@ def page(rows: list[Row]) -> str:
     lines += [_line("all", sum(there_are.values()), total), "", "## Survivors", ""]
     for row in rows:
         if row.verdict == SURVIVED:
-            reason = f" The same program: {same[row.key]}." if row.key in same else ""
+            reason = f" No difference: {same[row.key]}." if row.key in same else ""
             lines.append(f"- `{row.module}` line {row.line}, `{row.change}`.{reason}")
     return "\n".join(lines) + "\n"
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from gapo.evaluate import logistic
 from gapo.evaluate.logistic import STRENGTHS, Rows, chosen_strength, fit_logistic
 
 laws = settings(max_examples=30, deadline=None, derandomize=True)
@@ -39,13 +40,19 @@ def test_at_the_fit_no_direction_leads_down(seed, ridge, lasso):
     assert kept.all() or lasso > 0
 
 
-@pytest.mark.parametrize("lasso", [0.0, 0.01])
-def test_an_outlier_that_makes_newtons_step_overshoot_is_fitted_all_the_same(lasso):
-    """From zero the full step goes the wrong way round a far outlier, and the next ones further still."""
-    x = np.r_[np.full(40, 0.1), 60.0][:, None]
-    rows = Rows(x, np.r_[np.ones(40), 0.0], np.ones(41))
-    fit = fit_logistic(rows, np.full(1, 1e-6), lasso)
-    assert abs(slope_of(rows, fit)[0] + 1e-6 * fit[0] + lasso * np.sign(fit[0])) < 1e-6
+@pytest.mark.parametrize("seed", [13, 198, 292, 385])
+def test_where_newtons_full_steps_run_away_the_fit_is_found_all_the_same(seed):
+    rng = np.random.default_rng(seed)
+    rows = Rows(rng.standard_cauchy((12, 5)) * 10, rng.choice([0.001, 0.999], 12), np.ones(12))
+    ridge, undamped = np.full(5, 1e-6), np.zeros(5)
+    with np.errstate(all="ignore"):
+        for _ in range(100):
+            share = expit(rows.features @ undamped)
+            turn = rows.features.T @ (rows.features * (share * (1 - share))[:, None]) + np.diag(ridge)
+            undamped = undamped - np.linalg.solve(turn, slope_of(rows, undamped) + ridge * undamped)
+    assert np.abs(undamped).max() > 1e6
+    fit = fit_logistic(rows, ridge)
+    assert np.abs(slope_of(rows, fit) + ridge * fit).max() < 1e-9
 
 
 @pytest.mark.parametrize("lasso", [0.0, 1e-3])
@@ -112,3 +119,17 @@ def test_newtons_steps_are_few(monkeypatch, seed, lasso):
 def test_rows_are_frozen():
     with pytest.raises(FrozenInstanceError):
         some_rows(0).weight = 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_strength_has_the_least_sum_of_the_folds_mean_losses(monkeypatch, seed):
+    """With fits that only the lasso decides, over 13 rows: three folds of three and two of two."""
+    rng = np.random.default_rng(seed)
+    rows = Rows(rng.normal(size=(13, 1)) + 1, rng.uniform(0, 1, 13), rng.uniform(0.1, 2, 13))
+    fits = dict(zip(1 / STRENGTHS, rng.normal(size=10), strict=True))
+    monkeypatch.setattr(logistic, "fit_logistic", lambda kept, ridge, lasso: np.array([fits[lasso]]))
+    errors = []
+    for fit in fits.values():
+        losses = rows.weight * (np.logaddexp(0, rows.features[:, 0] * fit) - rows.wanted * rows.features[:, 0] * fit)
+        errors.append(sum(losses[fold::5].mean() for fold in range(5)))
+    assert chosen_strength(rows, np.zeros(1)) == STRENGTHS[np.argmin(errors)]

@@ -106,6 +106,7 @@ def test_whole_tensors_beside_parts_move_with_them(mesh):
     assert torch.equal(mixed[1], home)
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # its length is a number
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_a_direction_may_hang_on_a_graph_of_its_own(mesh, in_parts):
     parameters, direction = parameters_and_direction()
