@@ -44,7 +44,7 @@ def shard_like(whole: Tensor, shard: Tensor) -> Tensor:
 def sum_of_squares(tensors: Sequence[Tensor]) -> float:
     """Over all entries, also of those parts that lie elsewhere; in float64 where the device has it."""
     exact = {part.device.type: torch.float32 if part.device.type == "mps" else torch.float64 for part in tensors}
-    norms = [float(torch.linalg.vector_norm(local(part), dtype=exact[part.device.type])) for part in tensors]
+    norms = [float(torch.linalg.vector_norm(local(part.detach()), dtype=exact[part.device.type])) for part in tensors]
     whole = sum(norm**2 for norm, part in zip(norms, tensors, strict=True) if not is_shard(part))
     parts = [(norm, part) for norm, part in zip(norms, tensors, strict=True) if is_shard(part)]
     if not parts:
