@@ -93,8 +93,8 @@ def train(
     complete["train"]["output_dir"] = str(folder)
     with may_leave(_left):
         results = [_run(one, resume, voice) for one in runs_of(complete)]
-    if ranks.first:
-        _report(results, folder, voice)
+        if ranks.first:
+            _report(results, folder, voice)
     leave()
 
 
