@@ -12,6 +12,7 @@ LAYERS = [
     "model",
     "objectives",
     "anchor",
+    "consensus",
     "training",
     "diagnostics",
     "evaluate",

@@ -120,6 +120,19 @@ class GradientBank:
             gradient.append(mean.view(self.parameters[k].shape))
         return Sums(tuple(gradient), total**0.5, squares.sqrt(), dots)
 
+    def add_weighted(self, coefficients: Tensor, onto: Sequence[Tensor]) -> None:
+        """Add sum_i c_i * G_i to what is there of every parameter's gradient."""
+        for k, total in enumerate(onto):
+            flat, weights = total.view(-1), coefficients.to(self._tables[k].device, self._exact(k))
+            for columns, block in self._blocks(k, slice(None)):
+                flat[columns] += weights @ block
+
+    def parts(self, scope: Sequence[nn.Parameter]) -> Iterator[tuple[int, slice, Tensor]]:
+        """All gradients in parts: the place in scope, the columns, and these columns of every pair."""
+        for place, k in enumerate(self._places(scope)):
+            for columns, block in self._blocks(k, slice(None)):
+                yield place, columns, block
+
     def own(self, pair: int, scope: Sequence[nn.Parameter]) -> tuple[Tensor, ...]:
         """A copy of one pair's G_i."""
         rows = ((k, self._tables[k][pair].to(self._exact(k), copy=True)) for k in self._places(scope))

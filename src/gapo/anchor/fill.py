@@ -54,6 +54,14 @@ def fill(
     return joined[torch.argsort(order).to(joined.chosen.device)]
 
 
+def in_turn(
+    bank: GradientBank, model: nn.Module, batches: Sequence[PairBatch], precision: Precision, *, at_once: int
+) -> Iterator[tuple[Tensor, PairLogps]]:
+    """The bank filled with some pairs after the others, so that it stays small: their places, and their log-probs."""
+    for places, chunk in _chunks(model, PairBatch.cat(batches), at_once):
+        yield places, fill(bank, model, [chunk], precision, at_once=at_once)
+
+
 def _together(
     bank: GradientBank, model: nn.Module, whole: PairBatch, precision: Precision, at_once: int
 ) -> Iterator[tuple[Tensor, PairLogps]]:

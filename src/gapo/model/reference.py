@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gapo.model.kept_tensors import keep, read_kept
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision, batch_tokens, idle_batch, idle_passes
 from gapo.model.policy import causal_lm, pair_logps
@@ -23,12 +22,12 @@ from gapo.model.sharding import fresh_weights, is_sharded, local, no_graph
 from gapo.pairs.collate import collate, length_groups, row_widths
 from gapo.pairs.encode import EncodedPair
 from gapo.pairs.token_cache import StoredTokens
-from gapo.storage import cache_folder, whole_file
+from gapo.storage import cache_folder
 
-logger = logging.getLogger("gapo")
 Batches = Iterable[NDArray[np.int64]]
 Progress = Callable[[Batches], Batches]
 FIELDS = ("chosen", "rejected", "chosen_tokens", "rejected_tokens")  # of PairLogps, and of its file
+WHAT = "reference log-probs"
 
 
 def no_progress(batches: Batches) -> Batches:
@@ -117,15 +116,13 @@ def reference_logps(
         if not cache:
             return logps_of(model, pairs, pad_id, progress, precision, shared, ranks)
         pairs, turned = in_order(pairs)
-        path = cache_folder("reference", f"{_key(model, pairs, precision_name)}.safetensors")
-        found = ranks.first_decides(lambda: _read(path, len(pairs)))
-        if found is None:
-            found = logps_of(model, pairs, pad_id, progress, precision, shared, ranks)
-            try:
-                if ranks.first:
-                    _write(path, found)
-            except OSError as error:  # a cache is a help, not a need
-                logger.warning("reference log-probs were not kept (%s)", error)
+        path = cache_folder("reference", f"{content_key(fingerprint(model), pairs, precision_name)}.safetensors")
+        kept = ranks.first_decides(lambda: read_kept(path, FIELDS, len(pairs), WHAT))
+        if kept is not None:
+            return PairLogps(**kept).swapped(turned)
+        found = logps_of(model, pairs, pad_id, progress, precision, shared, ranks)
+        if ranks.first:
+            keep(path, {name: getattr(found, name) for name in FIELDS}, WHAT)
         return found.swapped(turned)
 
 
@@ -141,8 +138,9 @@ def in_order(pairs: Sequence[EncodedPair]) -> tuple[Sequence[EncodedPair], Tenso
     return ordered, torch.from_numpy(turned)
 
 
-def _key(model: nn.Module, pairs: Sequence[EncodedPair], precision: str) -> str:
-    digest = hashlib.blake2b(f"{fingerprint(model)}{precision}".encode(), digest_size=16)
+def content_key(model: str, pairs: Sequence[EncodedPair], precision: str) -> str:
+    """A digest of a model's fingerprint, the pairs' ids and a precision."""
+    digest = hashlib.blake2b(f"{model}{precision}".encode(), digest_size=16)
     if isinstance(pairs, StoredTokens):
         digest.update(pairs.address.encode())
         return digest.hexdigest()
@@ -167,39 +165,4 @@ def fingerprint(model: nn.Module) -> str:
     if is_sharded(model):  # the parts of all processes
         every = "".join(joined().gather_objects(digest.hexdigest()))
         return hashlib.blake2b(every.encode(), digest_size=16).hexdigest()
-    return digest.hexdigest()
-
-
-def _read(path: Path, count: int) -> PairLogps | None:
-    """What is cached, or None where there is nothing usable (a damaged file is computed anew, with a word)."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(path, "pt") as file:
-            stored = {name: file.get_tensor(name) for name in FIELDS}
-            whole = (file.metadata() or {}).get("blake2b") == _digest(stored)
-    except (OSError, SafetensorError, KeyError):
-        whole = False
-    if not whole or any(len(field) != count for field in stored.values()):
-        logger.warning("the cached reference log-probs in %s are damaged and are computed anew", path)
-        return None
-    return PairLogps(**stored)
-
-
-def _write(path: Path, logps: PairLogps) -> None:
-    from safetensors.torch import save_file
-
-    tensors = {name: getattr(logps, name) for name in FIELDS}
-    with whole_file(path) as part:
-        save_file(tensors, part, metadata={"blake2b": _digest(tensors)})
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """Of names, types and bytes: the file format has no checksum of its own."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -27,6 +27,7 @@ NEEDS = {
     "moments": "running mean and std of the margin gain over the reference",
     "gradient_norm": "norm of each pair's margin gradient, scaled to the mean gap",
     "length_term": "1/|y_w| + 1/|y_l| of each pair, scaled to the mean gap",
+    "wrong": "probability that each label is wrong, by the direction of the other pairs",
 }
 
 _RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -89,6 +90,11 @@ class Objective:
         """Whether a gap (or its stand-in) sets the weights."""
         return bool({"anchor", "gradient_norm", "length_term"} & set(self.needs))
 
+    @property
+    def watched(self) -> bool:
+        """Whether the labels are judged by the other pairs' direction."""
+        return "wrong" in self.needs
+
     def turn(self, **knobs: Knob) -> Objective:
         """The same loss with these knobs. `gamma_beta_ratio` is accepted where there is a gamma."""
         if "gamma_beta_ratio" in knobs and {"gamma", "beta"} <= set(self.knobs):
@@ -141,7 +147,7 @@ def objective(*, per_token: bool, relative: bool = False, coupled: bool = False)
 
 def get_objective(name: str, **knobs: Knob) -> Objective:
     """The objective of this name with its knobs turned."""
-    from gapo.objectives import anchored, policy_only, with_reference  # noqa: F401  (registers them)
+    from gapo.objectives import anchored, doubted, policy_only, with_reference  # noqa: F401  (registers them)
 
     if name not in _OBJECTIVES:
         raise InputError(f"unknown objective {name!r}; {did_you_mean(name, _OBJECTIVES)}")
@@ -150,6 +156,6 @@ def get_objective(name: str, **knobs: Knob) -> Objective:
 
 def objectives() -> dict[str, Objective]:
     """Every objective by name."""
-    from gapo.objectives import anchored, policy_only, with_reference  # noqa: F401  (registers them)
+    from gapo.objectives import anchored, doubted, policy_only, with_reference  # noqa: F401  (registers them)
 
     return dict(sorted(_OBJECTIVES.items()))

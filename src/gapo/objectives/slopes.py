@@ -73,6 +73,8 @@ def depends_on_margin_alone(objective: Objective) -> bool:
     policy = logps()
     given = {"reference": logps(), "kl": torch.tensor(0.1), "moments": Moments(0.1, 0.2)}
     given["anchor"] = replace(logps(), chosen_tokens=policy.chosen_tokens, rejected_tokens=policy.rejected_tokens)
-    given |= {name: torch.rand(16, generator=draw, dtype=torch.float64) for name in ("gradient_norm", "length_term")}
+    given |= {
+        name: torch.rand(16, generator=draw, dtype=torch.float64) for name in ("gradient_norm", "length_term", "wrong")
+    }
     found = slopes(objective, policy, **{name: given[name] for name in objective.needs if name != "policy"})
     return torch.allclose(found.chosen * policy.chosen_tokens, -found.rejected * policy.rejected_tokens)

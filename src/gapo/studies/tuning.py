@@ -42,11 +42,11 @@ def tables(rows: Rows) -> Tables:
     return {"chosen": [best_of(group) for group in grouped(tried, ["method"]).values()], "tried": tried}
 
 
-def best_of(tried: Rows) -> Row:
-    """Of the settings within a standard error of the best the gentlest: the smallest learning rate moves least."""
+def best_of(tried: Rows, errors: float = 1.0) -> Row:
+    """Of the settings within standard errors of the best the gentlest: the smallest learning rate moves least."""
     top = max(tried, key=lambda row: row["accuracy"])
     error = sqrt(top["accuracy"] * (1 - top["accuracy"]) / (top["pairs"] * top["seeds"]))
-    near = [row for row in tried if row["accuracy"] >= top["accuracy"] - error]
+    near = [row for row in tried if row["accuracy"] >= top["accuracy"] - errors * error]
     best = max(near, key=lambda row: (-row["learning_rate"], row["accuracy"]))
     rates = sorted({row["learning_rate"] for row in tried})
     at_edge = best["learning_rate"] in (rates[0], rates[-1]) and len(rates) > 1

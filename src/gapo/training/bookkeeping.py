@@ -137,6 +137,8 @@ class Bookkeeping(TrainerCallback):
                 "chosen_logp": policy.chosen,
                 "rejected_logp": policy.rejected,
                 "gain": gain,
+                "consensus": part.alignment.to(nothing) if part.alignment is not None else nothing,
+                "wrong": part.needs.get("wrong", nothing),  # type: ignore[dict-item]
                 **{name: _column(part.geometry, name, nothing) for name in GEOMETRY_COLUMNS},
             }
         )
@@ -200,6 +202,7 @@ class Bookkeeping(TrainerCallback):
         due = step in (1, state.max_steps) or step % max(int(state.logging_steps or 1), 1) == 0
         gap, weight = columns["gap"].double(), columns["weight"].double()
         anchored = not bool(gap.isnan().all())
+        mixture = self._trainer.plan.mixture
         return {
             "step": step,
             "epoch": state.epoch,
@@ -216,6 +219,9 @@ class Bookkeeping(TrainerCallback):
             "moved": report.moved if report else None,
             "audit_correlation": report.audit_correlation if report else None,
             "audit_cosine": report.audit_cosine if report else None,
+            "noise_rate": mixture.rate if mixture is not None else None,
+            "separation": mixture.separation if mixture is not None else None,
+            "direction_pairs": mixture.pairs if mixture is not None else None,
             "chosen_logp": float((columns["chosen_logp"] / columns["chosen_tokens"]).double().mean()),
             "rejected_logp": float((columns["rejected_logp"] / columns["rejected_tokens"]).double().mean()),
             "accuracy": accuracy(columns["gain"]),

@@ -48,6 +48,14 @@ class PreferenceConfig(TrainingArguments):
     anchor_bank_dtype: str = field(default="auto", metadata={"help": "auto, fp32 or bf16: how a bank keeps gradients."})
     sam_radius: float = field(default=0.0, metadata={"help": "Take the gradient at theta + rho*g/||g|| (SAM); 0: off."})
 
+    consensus_judge: str = field(
+        default="start",
+        metadata={"help": "Who doubts labels: start (the start model, once), running, or an audit's folder."},
+    )
+    consensus_scope: str = field(
+        default="top", metadata={"help": "Whose gradients judge: top (last quarter of the layers), full, or a regex."}
+    )
+
     precision: str = field(
         default="fp32", metadata={"help": "fp32, or mixed: bf16 wherever a gradient is computed, fp32 for the gap."}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,9 +43,19 @@ class EncodedPairs(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {"index": index, "pair": self.encoded[index]}
 
+    def prompts(self, rows: Sequence[Tensor]) -> Tensor:
+        """A number for each of these pairs' prompts: equal prompts have equal numbers."""
+        return torch.tensor([prompt_number(self.encoded[int(i)]) for row in rows for i in row], dtype=torch.long)
+
     def flips(self) -> Flips:
         marks = self.pairs.flipped if self.pairs is not None else tuple(pair.flipped for pair in self.encoded)
         return Flips(len(marks) - marks.count(None), marks.count(True))
+
+
+def prompt_number(pair: EncodedPair) -> int:
+    """63 bits of a hash of the prompt's ids."""
+    content = ",".join(map(str, pair.prompt)).encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big") >> 1
 
 
 def encoded_pairs(

@@ -40,6 +40,8 @@ PAIR_SCHEMA = pa.schema(
         ("alignment", pa.float64()),
         ("gap_self", pa.float64()),
         ("gap_others", pa.float64()),
+        ("consensus", pa.float64()),
+        ("wrong", pa.float64()),
     ]
 )
 WRITE_EVERY = 5.0  # seconds

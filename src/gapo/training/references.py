@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -28,6 +28,12 @@ class References:
         if id(pairs) not in self._found:
             self._found[id(pairs)] = (pairs, self._computed(pairs))
         return self._found[id(pairs)][1]
+
+    def of_sets(self, sets: Any) -> None:
+        """Take those of some sets, or of one, while the model is still the start model."""
+        for pairs in sets.values() if isinstance(sets, dict) else [sets]:
+            if pairs is not None:
+                self.of(pairs)
 
     def start(self, pairs: EncodedPairs) -> PairLogps | None:
         """Log-probs under the policy as it begins, where that is the reference: runs that begin alike share them.

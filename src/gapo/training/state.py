@@ -1,4 +1,4 @@
-"""What a checkpoint keeps beyond Trainer's own: statistics, engine, monitors, choices, the drift's baseline."""
+"""What a checkpoint keeps beyond Trainer's own: statistics, engine, monitors, choices, baseline, watch over labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
 
 STATE_FILE = "gapo.json"
-DRIFT_FILE = "drift.safetensors"
+DRIFT_FILE, WATCH_FILE = "drift.safetensors", "watch.safetensors"
 
 
 def digest_of(ids: Iterable[str]) -> str:
@@ -33,12 +33,13 @@ def digest_of(ids: Iterable[str]) -> str:
 
 def write_state(trainer: PreferenceTrainer, folder: Path) -> None:
     """Into a checkpoint's folder, after the run's record up to here is on disk."""
-    books, engine = trainer.books, trainer.plan.engine
+    books, engine, watch = trainer.books, trainer.plan.engine, trainer.plan.watch
     books.record.write_down()
     content = {
         "moments": asdict(trainer.plan.moments),
         **books.monitors.state(),
         "engine": engine.state() if engine is not None else {},
+        "watch": watch.state() if watch is not None else {},
         "choices": choices_of(trainer),
         "pairs": trainer.pairs_digest,
         "seconds": books.seconds(),
@@ -51,11 +52,16 @@ def write_state(trainer: PreferenceTrainer, folder: Path) -> None:
         from safetensors.torch import save_file
 
         save_file(books.drift.state(), folder / DRIFT_FILE)
+    if watch is not None:
+        from safetensors.torch import save_file
+
+        save_file(watch.window.state(), folder / WATCH_FILE)
 
 
 def read_state(checkpoint: str) -> dict[str, Any]:
     """What `write_state` wrote, and the step it was written at."""
     state: dict[str, Any] = json.loads(Path(checkpoint, STATE_FILE).read_text())
+    state["folder"] = checkpoint
     state["step"] = json.loads(Path(checkpoint, "trainer_state.json").read_text())["global_step"]
     return state
 
@@ -74,6 +80,10 @@ def restore_state(trainer: PreferenceTrainer, state: dict[str, Any]) -> None:
     trainer.plan = replace(trainer.plan, moments=RunningMoments(**state["moments"]))
     if trainer.plan.engine is not None:
         trainer.plan.engine.load_state(state["engine"])
+    if trainer.plan.watch is not None:
+        from safetensors.torch import load_file
+
+        trainer.plan.watch.load_state(state["watch"], load_file(Path(state["folder"], WATCH_FILE)))
     lines = read_steps(trainer.books.record.steps_path)
     trainer.books.monitors.replay(lines, state["warnings"], state["said"])
     trainer.books.go_on([line for line in lines if line["step"] > state["last_logged"]], state["seconds"])

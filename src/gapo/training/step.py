@@ -18,12 +18,16 @@ from gapo.anchor.engine import Engine
 from gapo.anchor.forwards import correlation
 from gapo.anchor.probe import Geometry, Probe
 from gapo.anchor.stand_ins import length_terms, scaled_to_gap
+from gapo.consensus.judging import Judgement
+from gapo.consensus.mixture import Mixture
+from gapo.consensus.watch import Watch
 from gapo.model.logps import PairLogps
 from gapo.model.passes import Backward, Precision, backward, forward
 from gapo.model.ranks import ALONE, Ranks
 from gapo.objectives import Objective, Slopes, slopes
 from gapo.pairs.collate import PairBatch
 from gapo.training.moments import RunningMoments
+from gapo.training.needs import Needs, at_places, hand_out, joined_needs
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,18 @@ class MicroBatch:
     """One micro-batch with what its loss needs. Where `known` is set, the loss was taken over the whole step."""
 
     batch: PairBatch
-    needs: dict[str, object]
+    needs: Needs
     known: Slopes | None = None
     policy: PairLogps | None = None  # the log-probs `known` was taken at
     gap: Tensor | None = None
     geometry: Geometry | None = None
+    alignment: Tensor | None = None  # with the direction of other pairs
 
-    def chunk(self, places: Tensor) -> tuple[dict[str, object], Slopes | None]:
+    def chunk(self, places: Tensor) -> tuple[Needs, Slopes | None]:
         """What the loss of these pairs needs, or what is known of it."""
         if self.known is not None:
             return {}, self.known[places.to(self.known.loss.device)]
-        return {name: _at(value, places) for name, value in self.needs.items()}, None
+        return {name: at_places(value, places) for name, value in self.needs.items()}, None
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,25 @@ class StepPlan:
     moments: RunningMoments = field(default_factory=RunningMoments)
     precision: Precision = nullcontext
     ranks: Ranks = ALONE
+    judgement: Judgement | None = None  # of the labels, before the first step
+    watch: Watch | None = None  # or as the run goes
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """Of right and wrong labels, as far as it is known."""
+        if self.judgement is not None:
+            return self.judgement.mixture
+        return self.watch.window.mixture if self.watch is not None else None
 
     @property
     def spans_the_step(self) -> bool:
         """Whether the loss must be taken over all pairs of the step at once."""
-        return self.objective.coupled or self.objective.anchored or "moments" in self.objective.needs
+        return (
+            self.objective.coupled
+            or self.objective.anchored
+            or self.watch is not None
+            or "moments" in self.objective.needs
+        )
 
     def prepare(
         self,
@@ -95,17 +114,26 @@ class StepPlan:
         rows: Sequence[Tensor],
         step: int,
         kl: Tensor | None = None,
+        prompts: Tensor | None = None,
     ) -> PreparedStep:
-        """`rows` are the positions of each batch's pairs in the data set."""
-        needs: list[dict[str, object]] = [{} for _ in batches]
+        """`rows` are the positions of each batch's pairs in the data set, `prompts` a number for each pair's prompt."""
+        needs: list[Needs] = [{} for _ in batches]
         if self.reference is not None:
             for need, row, batch in zip(needs, rows, batches, strict=True):
                 need["reference"] = self.reference[row.cpu()].to(batch.input_ids.device)
         if kl is not None:
             for need in needs:
                 need["kl"] = kl
+        alignment = None
+        if self.judgement is not None:
+            places = torch.cat([row.cpu() for row in rows])
+            alignment = self.judgement.alignment[places]
+            hand_out(needs, batches, "wrong", self.judgement.wrong[places].to(batches[0].input_ids.device))
         if not self.spans_the_step:
-            return PreparedStep([MicroBatch(batch, need) for batch, need in zip(batches, needs, strict=True)])
+            return PreparedStep(_cut(batches, needs, alignment))
+        if self.watch is not None:
+            assert prompts is not None
+            return self._watched(model, batches, needs, prompts)
         probe = self._probed(model, batches, needs, step) if self.objective.anchored else None
         policy = probe.policy if probe is not None else forward(model, batches, self.precision)
         if "moments" in self.objective.needs:
@@ -113,14 +141,14 @@ class StepPlan:
             moments = self.moments.update(self.ranks.gather(policy.margin - reference.margin))
             for need in needs:
                 need["moments"] = moments
-        found = self._slopes(policy, _joined(needs))
-        parts = _handed_back(batches, needs, policy, found, probe.geometry if probe is not None else None)
+        found = self._slopes(policy, joined_needs(needs))
+        parts = _handed_back(batches, needs, policy, found, probe.geometry if probe is not None else None, alignment)
         if probe is None:
             return PreparedStep(parts)
         gradient = probe.gradient
         if probe.bank is not None:
             gradient = probe.bank.weighted(-found.weight / self.ranks.count(len(policy)), self.ranks)
-        return PreparedStep(parts, self._report(probe, found, _joined(needs)), gradient)
+        return PreparedStep(parts, self._report(probe, found, joined_needs(needs)), gradient)
 
     def again(self, model: nn.Module, prepared: Sequence[MicroBatch]) -> list[MicroBatch]:
         """The same step at other parameters (SAM): anchors and statistics stay, the loss is taken anew."""
@@ -128,9 +156,9 @@ class StepPlan:
             return list(prepared)
         batches, needs = [part.batch for part in prepared], [part.needs for part in prepared]
         policy = forward(model, batches, self.precision)
-        return _handed_back(batches, needs, policy, self._slopes(policy, _joined(needs)), None)
+        return _handed_back(batches, needs, policy, self._slopes(policy, joined_needs(needs)), None)
 
-    def _slopes(self, policy: PairLogps, needs: dict[str, object]) -> Slopes:
+    def _slopes(self, policy: PairLogps, needs: Needs) -> Slopes:
         """Of this rank's pairs; a loss that mixes pairs is taken over those of all ranks."""
         if self.ranks.alone or not self.objective.coupled:
             return slopes(self.objective, policy, **needs)
@@ -144,21 +172,19 @@ class StepPlan:
             return self.ranks.gather_logps(value)
         return self.ranks.gather(value).to(value.device) if isinstance(value, Tensor) and value.dim() else value
 
-    def _probed(
-        self, model: nn.Module, batches: Sequence[PairBatch], needs: Sequence[dict[str, object]], step: int
-    ) -> Probe:
+    def _probed(self, model: nn.Module, batches: Sequence[PairBatch], needs: Sequence[Needs], step: int) -> Probe:
         """An anchor (or its stand-in) for each group of micro-batches, written into the needs."""
         assert self.engine is not None
         if "anchor" in self.objective.needs:
-            known = _joined(needs)
+            known = joined_needs(needs)
 
             def weigh(places: slice, policy: PairLogps, anchor: PairLogps) -> Tensor:
-                own = {name: _at(value, places) for name, value in known.items()}
+                own = {name: at_places(value, places) for name, value in known.items()}
                 return -slopes(self.objective, policy, anchor=anchor, **own).weight / pairs
 
             pairs = self.ranks.count(sum(len(batch) for batch in batches))
             probe = self.engine.anchors(model, batches, step, weigh)
-            _hand_out(needs, batches, "anchor", probe.anchor)
+            hand_out(needs, batches, "anchor", probe.anchor)
             return probe
         if "gradient_norm" in self.objective.needs:
             probe, name = self.engine.norms(model, batches), "gradient_norm"
@@ -172,10 +198,27 @@ class StepPlan:
             scaled_to_gap(values[places], group.direction_norm, radius, self.engine.together)
             for (places, _), group in zip(self.engine.groups(batches), probe.groups, strict=True)
         ]
-        _hand_out(needs, batches, name, torch.cat(scaled))
+        hand_out(needs, batches, name, torch.cat(scaled))
         return probe
 
-    def _report(self, probe: Probe, found: Slopes, needs: dict[str, object]) -> AnchorReport:
+    def _watched(
+        self, model: nn.Module, batches: Sequence[PairBatch], needs: Sequence[Needs], prompts: Tensor
+    ) -> PreparedStep:
+        """The pairs judged by the direction of earlier ones; the step's gradient comes with it."""
+        assert self.watch is not None
+        known, pairs = joined_needs(needs), self.ranks.count(len(prompts))
+
+        def weigh(places: Tensor, policy: PairLogps, wrong: Tensor) -> Tensor:
+            own = {name: at_places(value, places) for name, value in known.items()}
+            return -slopes(self.objective, policy, wrong=wrong, **own).weight / pairs
+
+        found = self.watch.step(model, batches, prompts, weigh)
+        hand_out(needs, batches, "wrong", found.wrong.to(found.policy.chosen.device))
+        taken = self._slopes(found.policy, joined_needs(needs))
+        parts = _handed_back(batches, needs, found.policy, taken, None, found.alignment)
+        return PreparedStep(parts, None, found.gradient)
+
+    def _report(self, probe: Probe, found: Slopes, needs: Needs) -> AnchorReport:
         agreement = cosine = None
         if probe.estimate is not None and probe.bank is not None:
             estimate = probe.policy.margin - probe.estimate.margin
@@ -219,10 +262,11 @@ def micro_batch_backward(
 
 def _handed_back(
     batches: Sequence[PairBatch],
-    needs: Sequence[dict[str, object]],
+    needs: Sequence[Needs],
     policy: PairLogps,
     found: Slopes,
     geometry: Geometry | None,
+    alignment: Tensor | None = None,
 ) -> list[MicroBatch]:
     """What was taken over the whole step, cut into its micro-batches."""
     prepared, start = [], 0
@@ -231,43 +275,20 @@ def _handed_back(
         own = policy[part]
         anchor = need.get("anchor")
         gap = own.margin - anchor.margin if isinstance(anchor, PairLogps) else _stand_in(need)
-        prepared.append(MicroBatch(batch, need, found[part], own, gap, geometry[part] if geometry else None))
+        lies = geometry[part] if geometry else None
+        along = alignment[part] if alignment is not None else None
+        prepared.append(MicroBatch(batch, need, found[part], own, gap, lies, along))
         start += len(batch)
     return prepared
 
 
-def _at(value: object, places: slice | Tensor) -> object:
-    """What is given for each pair at these places; what is one for all as it is."""
-    if isinstance(value, PairLogps):
-        return value[places.to(value.chosen.device) if isinstance(places, Tensor) else places]
-    if isinstance(value, Tensor) and value.dim():
-        return value[places.to(value.device) if isinstance(places, Tensor) else places]
-    return value
+def _cut(batches: Sequence[PairBatch], needs: Sequence[Needs], alignment: Tensor | None) -> list[MicroBatch]:
+    """Micro-batches whose losses need nothing of each other."""
+    sizes = [len(batch) for batch in batches]
+    along = alignment.split(sizes) if alignment is not None else [None] * len(sizes)
+    return [MicroBatch(batch, need, alignment=own) for batch, need, own in zip(batches, needs, along, strict=True)]
 
 
-def _stand_in(need: dict[str, object]) -> Tensor | None:
+def _stand_in(need: Needs) -> Tensor | None:
     value = need.get("gradient_norm", need.get("length_term"))
     return value if isinstance(value, Tensor) else None
-
-
-def _hand_out(
-    needs: Sequence[dict[str, object]], batches: Sequence[PairBatch], name: str, values: PairLogps | Tensor
-) -> None:
-    start = 0
-    for need, batch in zip(needs, batches, strict=True):
-        need[name] = values[start : start + len(batch)]
-        start += len(batch)
-
-
-def _joined(needs: Sequence[dict[str, object]]) -> dict[str, object]:
-    """The needs of all micro-batches as those of one."""
-    joined: dict[str, object] = {}
-    for name, first in needs[0].items():
-        parts = [need[name] for need in needs]
-        if isinstance(first, PairLogps):
-            joined[name] = PairLogps.cat(parts)  # type: ignore[arg-type]
-        elif isinstance(first, Tensor) and first.dim():
-            joined[name] = torch.cat(parts)  # type: ignore[arg-type]
-        else:
-            joined[name] = first
-    return joined

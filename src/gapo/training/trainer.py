@@ -30,6 +30,7 @@ from gapo.training.bookkeeping import Bookkeeping
 from gapo.training.choices import engine_choice_for, engine_for, layout_for
 from gapo.training.config import PreferenceConfig
 from gapo.training.dataset import EncodedPairs, PairCollator, encoded_pairs, encoded_sets
+from gapo.training.doubts import judgement_for, watch_for
 from gapo.training.finite import check_weights
 from gapo.training.metrics import preference_metrics
 from gapo.training.other_replies import OtherReplies
@@ -133,12 +134,11 @@ class PreferenceTrainer(ResumableTrainer):
             self.references.of(self.train_dataset) if "reference" in needs else None,
             precision=self.accelerator.autocast,
             ranks=self.ranks,
+            judgement=judgement_for(self),
+            watch=watch_for(self),
         )
-        if self.objective.reward.relative:  # while the model is still the start model
-            sets = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
-            for pairs in sets:
-                if pairs is not None:
-                    self.references.of(pairs)
+        if self.objective.reward.relative:
+            self.references.of_sets(self.eval_dataset)
         if "kl" in needs and self._other_replies is None:
             self._other_replies = OtherReplies(self)
         self.books.begin(checkpoint)
@@ -168,7 +168,8 @@ class PreferenceTrainer(ResumableTrainer):
         rows = [sample["index"] for sample in samples]
         step = self.state.global_step + 1
         kl = self._other_replies.drift(rows) if self._other_replies is not None else None
-        prepared = self.plan.prepare(self.model, batches, rows, step, kl)
+        prompts = self.train_dataset.prompts(rows) if self.plan.watch else None
+        prepared = self.plan.prepare(self.model, batches, rows, step, kl, prompts)
         parts, pairs = prepared.parts, self.ranks.count(sum(len(batch) for batch in batches))
         self.books.new_step(rows, prepared.report, sum(batch.tokens for batch in batches))
         if self.args.sam_radius > 0:

@@ -125,6 +125,21 @@ def dr_dpo(x, home, beta, b):
     return -b * np.log(np.mean(np.exp(ls(beta * total_gain(x)) / b)))
 
 
+def by_trust(value):
+    def loss(x, home, beta, gamma, correct):
+        p, m = x.wrong, value(x)
+        dropped = (1 - p) * -ls(beta * m - gamma)
+        turned = np.where(p < 0.5, (1 - 2 * p) * -ls(beta * m - gamma), (2 * p - 1) * -ls(-beta * m - gamma))
+        return turned if correct else dropped
+
+    return loss
+
+
+def gap(x):
+    return margin(x) - x.anchor_margin
+
+
+DOUBTED = {"beta": 2.5, "gamma": 0.25, "correct": True}
 ANCHORED = {"beta": 2.5, "gamma": 0.1}
 TABLE = [
     Case("gapo", gapo, ANCHORED, depends_on="mean"),
@@ -133,6 +148,10 @@ TABLE = [
     Case("gradnorm", in_place_of_the_gap("gradient_norm"), ANCHORED, {"gamma": -1.0}, depends_on="mean"),
     Case("length_only", in_place_of_the_gap("length_term"), ANCHORED, depends_on="mean"),
     Case("length_only", in_place_of_the_gap("length_term"), ANCHORED, {"beta": 1.0}, depends_on="mean"),
+    Case("consensus", by_trust(margin), DOUBTED, depends_on="mean"),
+    Case("consensus", by_trust(margin), DOUBTED, {"beta": 10.0, "correct": False}, depends_on="mean"),
+    Case("consensus_gapo", by_trust(gap), {**DOUBTED, "gamma": 0.1}, depends_on="mean"),
+    Case("consensus_gapo", by_trust(gap), {**DOUBTED, "gamma": 0.1}, {"correct": False}, depends_on="mean"),
     Case("dpo", dpo, {"beta": 0.1}, depends_on="total"),
     Case("dpo", dpo, {"beta": 0.1}, {"beta": 0.01}, depends_on="total"),
     Case("ipo", ipo, {"tau": 0.1}, depends_on="mean"),
@@ -173,6 +192,7 @@ def random_inputs(seed: int = 0) -> SimpleNamespace:
         anchor_margin=rng.normal(size=PAIRS),
         gradient_norm=rng.uniform(0, 1, PAIRS),
         length_term=1 / w + 1 / l,
+        wrong=rng.uniform(0, 1, PAIRS),
         kl=rng.uniform(0, 3),
         mean=rng.normal(),
         std=rng.uniform(0.1, 2),
@@ -194,6 +214,7 @@ def to_torch(x: SimpleNamespace, dtype: torch.dtype = torch.float64) -> dict[str
         "moments": Moments(float(x.mean), float(x.std)),
         "gradient_norm": torch.tensor(x.gradient_norm, dtype=dtype),
         "length_term": torch.tensor(x.length_term, dtype=dtype),
+        "wrong": torch.tensor(x.wrong, dtype=torch.float64),
     }
 
 
@@ -320,6 +341,7 @@ def test_extreme_log_probs_give_finite_values_and_slopes(case, dtype):
         x = random_inputs()
         vars(x).update(Lw=Lw, Ll=Ll, Rw=Rw, Rl=Rl, w=np.full(pairs, w), l=np.full(pairs, l))
         vars(x).update(anchor_margin=Rw / w - Rl / l, gradient_norm=-Rw, length_term=-Rl)
+        vars(x).update(wrong=np.resize([0.0, 0.3, 0.5, 1.0], pairs))
         turned = get_objective(case.name, **case.knobs)
         ours = slopes(turned, **needs_of(turned, x, dtype))
         for name in ("loss", "chosen", "rejected", "weight"):
@@ -394,7 +416,12 @@ def test_a_longer_winner_gets_a_smaller_push_from_rdpo():
 
 
 def test_only_the_anchored_objectives_say_so():
-    assert {name for name, each in objectives().items() if each.anchored} == {"gapo", "gradnorm", "length_only"}
+    assert {name for name, each in objectives().items() if each.anchored} == {
+        "gapo",
+        "gradnorm",
+        "length_only",
+        "consensus_gapo",
+    }
 
 
 # --- knobs --------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_the_weight_is_minus_half_the_slope_along_the_objectives_own_margin(name
 
 def test_the_losses_of_the_margin_per_token_alone():
     alone = {name for name, each in objectives().items() if depends_on_margin_alone(each)}
-    assert alone == {"alpha_dpo", "gapo", "gradnorm", "ipo", "length_only", "simpo"}
+    assert alone == {"alpha_dpo", "gapo", "gradnorm", "ipo", "length_only", "simpo", "consensus", "consensus_gapo"}
     assert not depends_on_margin_alone(get_objective("ipo", summed=True))
     assert not depends_on_margin_alone(get_objective("orpo", lam=0))
     assert depends_on_margin_alone(get_objective("dpo")) is False
