@@ -54,6 +54,69 @@ def here(*words: str) -> Result:
     return CliRunner().invoke(app, ["audit", *words])
 
 
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
+    """160 pairs of the lab, a quarter of them flipped, their labels judged and cleaned."""
+    folder = tmp_path_factory.mktemp("labels")
+    noisy, _ = gapo.flip(gapo.load_pairs("lab", limit=160), 0.25, seed=0)
+    gapo.save_pairs(noisy, folder / "pairs.jsonl")
+    words = ["pairs.jsonl", "cleaned.jsonl", "--model", "lab", "--compositions", "1", "--find-wrong", "--json"]
+    done = ran(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_wrong_labels_are_ranked_counted_and_checked(labels):
+    folder, found = labels
+    about = found["labels"]
+    table = pq.read_table(folder / found["folder"] / "wrong.parquet")
+    wrong = table["wrong"].to_pylist()
+    assert wrong == sorted(wrong, reverse=True)
+    assert table.num_rows == about["pairs"] == 160
+    flipped = table["flipped"].to_pylist()
+    assert sum(flipped[:40]) > 1.4 * sum(flipped[-40:])  # weak with so few pairs, but there
+    mixture, check = about["mixture"], about["check"]
+    assert mixture["low"] <= mixture["rate"] <= mixture["high"]
+    assert check["flips"] == 16
+    assert check["verdict"] in ("strong", "weak", "none")
+    page = (folder / found["report"]).read_text()
+    assert 'href="#wrong-labels"' in page
+    assert check["words"].split(";")[0][:40] in page
+
+
+def test_the_list_to_relabel_and_the_cleaned_file_are_the_two_parts_of_the_data(labels):
+    folder, found = labels
+    relabel = [json.loads(line) for line in (folder / found["folder"] / "relabel.jsonl").read_text().splitlines()]
+    cleaned = (folder / "cleaned.jsonl").read_text().splitlines()
+    source = (folder / "pairs.jsonl").read_text().splitlines()
+    assert len(relabel) == found["labels"]["suspected"] == 160 - found["kept"]["kept"]
+    left = {int(row["source"].rpartition(":")[2]) - 1 for row in relabel}
+    assert cleaned == [line for k, line in enumerate(source) if k not in left]
+    assert all({"prompt", "chosen", "rejected", "wrong"} <= set(row) for row in relabel)
+
+
+def test_training_takes_up_what_an_audit_found(labels, monkeypatch):
+    folder, found = labels
+    monkeypatch.chdir(folder)
+    options = ["data.train=pairs.jsonl", "train.max_steps=2", f"train.consensus_judge={found['folder']}"]
+    options += ["data.eval_limit=8", "train.output_dir=run"]
+    done = CliRunner().invoke(app, ["train", "mini", "objective.name=consensus", *options, "-q"])
+    assert done.exit_code == 0, done.output
+    judged = {row["pair_id"]: row["wrong"] for row in pq.read_table(f"{found['folder']}/wrong.parquet").to_pylist()}
+    trained = pq.read_table("run/pairs.parquet")
+    assert trained.num_rows
+    for name, wrong in zip(trained["pair_id"].to_pylist(), trained["wrong"].to_pylist(), strict=True):
+        assert wrong == pytest.approx(judged[name])
+
+
+def test_keep_and_find_wrong_are_not_given_together(place, monkeypatch):
+    folder, _ = place
+    monkeypatch.chdir(folder)
+    done = here("pairs.jsonl", "out.jsonl", "--model", "lab", "--keep", "stable", "--find-wrong")
+    assert isinstance(done.exception, InputError)
+    assert "give one of them" in str(done.exception)
+
+
 def test_kept_without_scoring_again(place, monkeypatch):
     folder, _ = place
     monkeypatch.chdir(folder)
@@ -76,7 +139,7 @@ def test_what_is_wrong_is_one_sentence(place, monkeypatch):
     assert f"{found['folder']} holds an audit with beta 2.5 (now 3.0)" in str(wrong)
     done = ran("pairs.jsonl", "out.jsonl", *SMALL, cwd=folder)
     assert done.returncode == 2
-    assert done.stderr == "gapo: out.jsonl is where --keep would write; say --keep stable, unstable or random\n"
+    assert done.stderr == "gapo: out.jsonl is where --keep or --find-wrong would write; give one of them\n"
 
 
 def test_two_processes_give_the_same_numbers(place, tmp_path):

@@ -38,6 +38,7 @@ def scenes(draw, min_pairs=1, max_pairs=6):
         "moments": Moments(draw(st.floats(-2, 2)), draw(st.floats(0.01, 3))),
         "gradient_norm": column(st.floats(0, 3)),
         "length_term": column(st.floats(0.05, 2)),
+        "wrong": column(st.floats(0, 1)),
     }
 
 
@@ -47,7 +48,7 @@ def needs(objective, scene):
 
 def take(scene, index):
     """The same needs for some of the pairs, or for all of them in another order."""
-    per_pair = ("policy", "reference", "anchor", "gradient_norm", "length_term")
+    per_pair = ("policy", "reference", "anchor", "gradient_norm", "length_term", "wrong")
     return {name: value[index] if name in per_pair else value for name, value in scene.items()}
 
 
@@ -136,13 +137,36 @@ def test_reordering_the_pairs_reorders_their_losses_and_slopes(name, scene, seed
     close(after.rejected, before.rejected[order], 1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(set(objectives()) - {"ipo", "robust_dpo", "cdpo"}))
+DOUBTING = {"consensus", "consensus_gapo"}
+
+
+@pytest.mark.parametrize("name", sorted(set(objectives()) - {"ipo", "robust_dpo", "cdpo"} - DOUBTING))
 @settings(bounded, max_examples=15)
 @given(scene=scenes())
 def test_descent_never_pushes_a_pair_against_its_label(name, scene):
     """Ipo, robust_dpo and cdpo turn a pair back once its gain is beyond what they believe of the label."""
     objective = get_objective(name)
     assert (slopes(objective, **needs(objective, scene)).weight >= 0).all()
+
+
+@pytest.mark.parametrize("name", sorted(DOUBTING))
+@bounded
+@given(scene=scenes())
+def test_a_pair_is_turned_round_where_its_label_is_likelier_wrong_and_never_only_dropped(name, scene):
+    turned, dropped = get_objective(name), get_objective(name, correct=False)
+    weight = slopes(turned, **needs(turned, scene)).weight
+    assert (weight * torch.sign(1 - 2 * scene["wrong"]) >= 0).all()
+    assert (slopes(dropped, **needs(dropped, scene)).weight >= 0).all()
+
+
+@pytest.mark.parametrize("name", sorted(DOUBTING))
+@bounded
+@given(scene=scenes())
+def test_a_flipped_pair_that_is_known_to_be_flipped_is_worth_the_clean_one(name, scene):
+    objective = get_objective(name)
+    there = {**scene, "wrong": 1 - scene["wrong"]}
+    there |= {key: scene[key].swapped() for key in ("policy", "anchor")}
+    close(objective(**needs(objective, there)), objective(**needs(objective, scene)))
 
 
 # --- the DPO family -----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def audit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A file, an embedded set (lab, courtesy) or a Hub id.")],
     kept: Annotated[
-        Path | None, typer.Argument(metavar="[OUT]", help="Where --keep writes the pairs it keeps.")
+        Path | None, typer.Argument(metavar="[OUT]", help="Where --keep or --find-wrong writes the pairs it keeps.")
     ] = None,
     *,
     model: Annotated[str, typer.Option(help=MODEL_HELP)],
@@ -56,6 +56,12 @@ def audit(
     ] = None,
     fraction: Annotated[float, typer.Option(help="The share that --keep keeps.")] = 0.7,
     by: Annotated[str, typer.Option(help="What --keep ranks by: gap, weight, gap_others, margin, grad_norm.")] = "gap",
+    wrong: Annotated[
+        bool, typer.Option("--find-wrong", help="Also rank the labels most likely wrong; OUT has the others.")
+    ] = False,
+    judges: Annotated[
+        str, typer.Option("--judge-scope", help="Whose gradients judge labels: top, full, lm_head, or a regex.")
+    ] = "top",
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes of this machine that share the work.")
@@ -75,13 +81,21 @@ def audit(
       gapo audit pairs.jsonl --model smollm2-135m-instruct --open
 
       gapo audit pairs.jsonl stable.jsonl --model smollm2-135m-instruct --keep stable --fraction 0.7
+
+      gapo audit pairs.jsonl cleaned.jsonl --model smollm2-135m-instruct --find-wrong
     """
+    if keep is not None and wrong:
+        raise InputError("--keep and --find-wrong choose pairs in different ways; give one of them")
     if keep is not None:
         from gapo.runs.audit_keep import refuse_keep
 
         refuse_keep(keep, by, fraction, kept, force)
     elif kept is not None:
-        raise InputError(f"{kept} is where --keep would write; say --keep stable, unstable or random")
+        from gapo.runs.audit_keep import refuse_file
+
+        if not wrong:
+            raise InputError(f"{kept} is where --keep or --find-wrong would write; give one of them")
+        refuse_file(kept, force)
     from gapo.diagnostics.auditing import AuditSettings  # torch, from here on
     from gapo.runs.audit import Asked, folder_of
 
@@ -99,7 +113,16 @@ def audit(
         if launched() == 1:
             launch(processes, "what is scored is kept, and the same command goes on")
             return
-    _conduct(asked, folder, _Keep(keep, fraction, by, kept) if keep and kept else None, voice, open_page, trust)
+    wish = _Keep(keep, fraction, by, kept) if keep and kept else None
+    _conduct(asked, folder, wish, _Wrong(judges, kept) if wrong else None, voice, open_page, trust)
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """That wrong labels are to be found, by whose gradients, and where the other pairs go."""
+
+    scope: str
+    out: Path | None
 
 
 @dataclass(frozen=True)
@@ -112,7 +135,15 @@ class _Keep:
     out: Path
 
 
-def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_page: bool, trust: bool) -> None:
+def _conduct(
+    asked: Asked,
+    folder: Path,
+    keep: _Keep | None,
+    wrong: _Wrong | None,
+    voice: Voice,
+    open_page: bool,
+    trust: bool,
+) -> None:
     from gapo.cli.audit_progress import Telling
     from gapo.model.ranks import join, leave
     from gapo.pairs.formats import load_pairs
@@ -126,17 +157,27 @@ def _conduct(asked: Asked, folder: Path, keep: _Keep | None, voice: Voice, open_
         Telling(voice) as telling,
     ):
         found = finished(asked, folder, pairs) if keep is not None else None
-        found = found or _scored(asked, folder, pairs, telling, ranks, trust)
+        found = found or _scored(asked, folder, pairs, telling, ranks, wrong, trust)
     if ranks.first:
         written = _kept(keep, asked, pairs, found) if keep is not None else None
+        if wrong is not None and wrong.out is not None:
+            written = _cleaned(asked, folder, pairs, wrong.out)
         page = write_audit_page(folder, pairs)
-        _tell(found, folder, page, written, voice)
+        _tell(found, folder, page, written, wrong is not None, voice)
         if open_page:
             in_browser(page, voice)
     leave()
 
 
-def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Telling, ranks: Ranks, trust: bool) -> Audit:
+def _scored(
+    asked: Asked,
+    folder: Path,
+    pairs: PairSet,
+    telling: Telling,
+    ranks: Ranks,
+    wrong: _Wrong | None,
+    trust: bool,
+) -> Audit:
     from gapo.runs.audit import audited
     from gapo.runs.audit_folder import AuditFolder
     from gapo.runs.audit_model import load_audited
@@ -145,10 +186,28 @@ def _scored(asked: Asked, folder: Path, pairs: PairSet, telling: Telling, ranks:
         subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.voice.say, trust_remote_code=trust)
     command = ["gapo", *sys.argv[1:]]
     listener = telling.listener()
-    return audited(
+    found = audited(
         pairs, subject.model, subject.tokenizer, asked, AuditFolder(folder),
         listener=listener, ranks=ranks, command=command,
     )  # fmt: skip
+    if wrong is not None:
+        from gapo.runs.find_wrong import find_wrong, write_wrong
+
+        bar = telling.judging()
+        judged = find_wrong(
+            pairs, subject.model, subject.tokenizer, asked, scope=wrong.scope, progress=bar, ranks=ranks
+        )
+        if ranks.first:
+            write_wrong(folder, judged, pairs)
+    return found
+
+
+def _cleaned(asked: Asked, folder: Path, pairs: PairSet, out: Path) -> dict[str, Any]:
+    from gapo.runs.find_wrong import read_wrong, save_cleaned
+
+    judged = read_wrong(folder)
+    assert judged is not None
+    return {"keep": "likely right", **save_cleaned(asked, pairs, judged, out)}
 
 
 def _kept(keep: _Keep, asked: Asked, pairs: PairSet, found: Audit) -> dict[str, Any]:
@@ -159,11 +218,16 @@ def _kept(keep: _Keep, asked: Asked, pairs: PairSet, found: Audit) -> dict[str, 
     return {"keep": keep.keep, "by": keep.by, "fraction": keep.fraction, **done}
 
 
-def _tell(found: Audit, folder: Path, page: Path, written: dict[str, Any] | None, voice: Voice) -> None:
-    from gapo.cli.audit_progress import lines_of
+def _tell(found: Audit, folder: Path, page: Path, written: dict[str, Any] | None, judged: bool, voice: Voice) -> None:
+    from gapo.cli.audit_progress import lines_of, lines_of_labels
+    from gapo.runs.find_wrong import RELABEL, read_wrong
 
     voice.tell(*lines_of(found.about))
+    labels = read_wrong(folder) if judged else None
+    if labels is not None:
+        voice.tell(*lines_of_labels(labels.about), f"relabel {folder / RELABEL}")
     if written is not None:
         voice.tell(f"kept    {written['kept']:,} of {written['of']:,} pairs -> {written['file']}")
     voice.tell(f"pairs   {folder / 'audit.parquet'}", f"report  {page}")
-    voice.give({"folder": str(folder), "report": str(page), **found.about, "kept": written})
+    about = {"labels": labels.about} if labels is not None else {}
+    voice.give({"folder": str(folder), "report": str(page), **found.about, **about, "kept": written})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gapo.cli.terminal import Meter, Voice
+    from gapo.model.reference import Batches, Progress
     from gapo.runs.audit import Listener
 
 
@@ -30,6 +31,21 @@ class Telling:
 
         return Listener(self.voice.say, self.expect, self.done)
 
+    def judging(self) -> Progress:
+        """A bar for the pass that judges labels, after that of the scores."""
+        self._open.close()
+
+        def over(slices: Batches) -> Iterator[Any]:
+            whole = list(slices)
+            with self.voice.meter("judging labels", sum(map(len, whole))) as meter:
+                done = 0
+                for part in whole:
+                    yield part
+                    done += len(part)
+                    meter.reach(done)
+
+        return over
+
     def expect(self, pairs: int, seconds: float) -> None:
         """The estimate comes before the work."""
         from gapo.report.wording import counted, duration
@@ -42,6 +58,14 @@ class Telling:
         """So many pairs are scored; those from before a kill do not count."""
         if self._meter is not None:
             self._meter.reach(done - (total - self.left))
+
+
+def lines_of_labels(about: Mapping[str, Any]) -> Iterator[str]:
+    """What was found of wrong labels."""
+    from gapo.report.label_words import rate_sentence
+
+    yield rate_sentence(about)
+    yield about["check"]["words"]
 
 
 def lines_of(about: Mapping[str, Any]) -> Iterator[str]:

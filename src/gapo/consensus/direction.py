@@ -33,8 +33,8 @@ def along_others(rows: Tensor, prompts: Tensor, leaders: Tensor | None = None) -
     """a_i of these unit rows, in float64; `leaders` marks the rows that D is made of, all if not given."""
     leading = rows if leaders is None else rows * leaders.to(rows)[:, None]
     names, prompt = torch.unique(prompts, return_inverse=True)
-    own = torch.zeros(len(names), rows.shape[1], dtype=rows.dtype).index_add_(0, prompt, leading)
-    total = leading.sum(0, dtype=torch.float64)
+    own = torch.zeros(len(names), rows.shape[1], dtype=torch.float64).index_add_(0, prompt, leading.double())
+    total = own.sum(0)  # of the same sums that are left out, so that one prompt alone leaves nothing
     parts = torch.arange(len(rows)).split(ROWS_AT_ONCE)
     return torch.cat([along(rows[part], total, own[prompt[part]]) for part in parts])
 

@@ -55,6 +55,10 @@ class Mixture:
         spread = np.sqrt(self.width**2 + np.dot(self.shares, np.square(self.levels)) - mean**2)
         return float(2 * mean / spread) if spread > 0 else 0.0
 
+    def density(self, alignments: Numbers) -> Numbers:
+        """f: how right labels are spread."""
+        return np.asarray(np.exp(_log_density(np.asarray(alignments), self)) @ np.array(self.shares))
+
     def wrong(self, alignments: Numbers) -> Numbers:
         """The probability that each label is wrong, given its alignment."""
         return np.asarray(_posterior(np.asarray(alignments, dtype=np.float64), self)[1].sum(1))

@@ -22,11 +22,13 @@ from gapo.report.audit_view import audit_view
 from gapo.report.elements import Section, cards, document, figure, paragraph, table, together, with_care
 from gapo.report.explorer import explorer
 from gapo.report.figures import weight_against_length
+from gapo.report.label_section import label_section
 from gapo.report.markup import Markup, tag
 from gapo.report.page import NAME
 from gapo.report.tables import Table
 from gapo.report.wording import counted, flattened, percent, plain
 from gapo.runs.audit_folder import read_audit
+from gapo.runs.find_wrong import WrongLabels, read_wrong
 from gapo.storage import whole_file
 
 LABELS = {"flipped": ("clean", "flipped"), "disagree": ("agreed on", "disputed")}
@@ -36,7 +38,8 @@ def write_audit_page(folder: Path, pairs: PairSet | None = None, out: Path | Non
     """Write `report.html` into the folder of a finished audit, or `out`; texts are read again where they can be."""
     found, about = read_audit(folder)
     try:
-        page = audit_page(found, about, pairs if pairs is not None else _read_again(about), name=folder.name)
+        pairs = pairs if pairs is not None else _read_again(about)
+        page = audit_page(found, about, pairs, name=folder.name, labels=read_wrong(folder))
     except (KeyError, TypeError, AttributeError) as error:  # another program's audit.json, or one changed by hand
         raise InputError(f"{folder} holds no readable audit ({error!r}); remove it and audit again") from None
     path = out or folder / NAME
@@ -53,7 +56,13 @@ def _read_again(about: Mapping[str, Any]) -> PairSet | None:
         return None
 
 
-def audit_page(found: pa.Table, about: Mapping[str, Any], pairs: PairSet | None = None, name: str = "audit") -> str:
+def audit_page(
+    found: pa.Table,
+    about: Mapping[str, Any],
+    pairs: PairSet | None = None,
+    name: str = "audit",
+    labels: WrongLabels | None = None,
+) -> str:
     """The whole page."""
     model = about["model"] if not about.get("adapter") else f"{about['model']} with {about['adapter']}"
     head = together(
@@ -64,6 +73,7 @@ def audit_page(found: pa.Table, about: Mapping[str, Any], pairs: PairSet | None 
         cards(words.key_numbers(about)),
     )
     sections = (
+        *([label_section(labels, pairs)] if labels is not None else []),
         Section("gaps", "Gaps", _gaps(found, about)),
         Section("batches", "The batch", _batches(found, about)),
         Section("length", "Weight and length", _length(found, about)),

@@ -32,6 +32,11 @@ def refuse_keep(keep: str, by: str, fraction: float, out: Path | None, force: bo
         raise InputError(f"--fraction must lie above 0 and at most at 1, not {fraction:g}")
     if out is None:
         raise InputError("--keep needs a file to write to; write gapo audit DATA OUT.jsonl --keep stable")
+    return refuse_file(out, force)
+
+
+def refuse_file(out: Path, force: bool) -> Path:
+    """A file of no kind we write, or one that is there already."""
     kind_of(out)
     if out.exists() and not force:
         raise InputError(f"{out} exists; add --force to overwrite it, or choose another name")

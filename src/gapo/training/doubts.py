@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from gapo.consensus.judging import Judgement, judged, sketches_of
+from gapo.consensus.mixture import Mixture
 from gapo.consensus.watch import Watch
 from gapo.errors import InputError
 from gapo.model.sharding import is_sharded
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("gapo")
 START, RUNNING = "start", "running"
-FEWEST = 64  # pairs of other prompts that make a direction
+FEWEST = 64  # pairs that make a direction
+JUDGED, COLUMNS = "wrong.parquet", ("wrong", "consensus")
 
 
 def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
@@ -32,10 +37,7 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
     refuse_shards(trainer)
     pairs = trainer.train_dataset.encoded
     if len(pairs) < FEWEST:
-        raise InputError(
-            f"{trainer.objective.name} judges a label by the other pairs, and {len(pairs)} are too few to have a "
-            f"direction; give {FEWEST} or more, or use simpo"
-        )
+        logger.warning("labels are judged by the direction of %d pairs, which is mostly chance", len(pairs))
     sketches = sketches_of(
         trainer.model,
         pairs,
@@ -67,7 +69,7 @@ def watch_for(trainer: PreferenceTrainer) -> Watch | None:
     if trainer.objective.anchored or args.sam_radius > 0:
         what = "an anchor" if trainer.objective.anchored else "SAM"
         raise InputError(
-            f"consensus_judge running takes the step's gradient as it judges, which {what} cannot; use start"
+            f"consensus_judge running takes the step's gradient as it judges, which {what} does not allow; use start"
         )
     return Watch(args.consensus_scope, trainer.accelerator.autocast, trainer.ranks)
 
@@ -81,4 +83,22 @@ def refuse_shards(trainer: PreferenceTrainer) -> None:
 
 
 def _found_before(trainer: PreferenceTrainer, folder: Path) -> Judgement:
-    raise NotImplementedError
+    """What `gapo audit --find-wrong` said of these pairs, by their ids."""
+    try:
+        table = pq.read_table(folder / JUDGED, columns=["pair_id", "wrong", "consensus"])
+        about = json.loads((folder / "wrong.json").read_text(encoding="utf-8"))
+        mixture = Mixture(**{**about["mixture"], **{k: tuple(about["mixture"][k]) for k in ("levels", "shares")}})
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        raise InputError(
+            f"consensus_judge {str(folder)!r} must be start, running, or a folder that `gapo audit --find-wrong` wrote"
+        ) from None
+    known = {row["pair_id"]: [row[name] for name in COLUMNS] for row in table.to_pylist()}
+    ids = [pair.id for pair in trainer.train_dataset.encoded]
+    missing = [name for name in ids if name not in known]
+    if missing:
+        raise InputError(
+            f"{len(missing):,} of {len(ids):,} training pairs were not judged in {folder} (first: {missing[0]}); audit "
+            "the pairs you train on, with the same labels"
+        )
+    wrong, alignment = torch.tensor([known[name] for name in ids], dtype=torch.float64).T
+    return Judgement(alignment, wrong, mixture)

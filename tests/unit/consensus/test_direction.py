@@ -59,8 +59,9 @@ def test_leaders_alone_make_the_direction():
     np.testing.assert_allclose(found.numpy(), by_hand(rows.double().numpy(), prompts, leaders.numpy()), atol=1e-5)
 
 
-def test_one_prompt_alone_has_no_others():
-    assert not along_others(random_rows(2), torch.zeros(9, dtype=torch.long)).any()
+@pytest.mark.parametrize("pairs", [9, 400])
+def test_one_prompt_alone_has_no_others(pairs):
+    assert not along_others(random_rows(2, pairs), torch.zeros(pairs, dtype=torch.long)).any()
 
 
 def test_buckets_are_evened_so_that_a_huge_one_does_not_lead():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy.optimize import minimize
 from scipy.stats import norm, t
@@ -83,6 +83,7 @@ def test_a_round_never_loses(shape, monkeypatch):
     assert (np.diff(heights) >= -1e-9).all()
 
 
+@settings(deadline=None, max_examples=40)
 @given(some.integers(0, 2**31), some.floats(0.01, 100.0), some.sampled_from(list(SHAPES)))
 def test_another_unit_of_alignment_changes_nothing(seed, unit, shape):
     a, _ = drawn(0.2, pairs=120, seed=seed)
@@ -91,6 +92,7 @@ def test_another_unit_of_alignment_changes_nothing(seed, unit, shape):
     np.testing.assert_allclose(other.wrong(unit * a), one.wrong(a), atol=1e-2)
 
 
+@settings(deadline=None, max_examples=40)
 @given(some.integers(0, 2**31), some.sampled_from(list(SHAPES)))
 def test_a_lower_alignment_is_never_less_suspicious_where_the_tails_are_light(seed, shape):
     a, _ = drawn(0.2, pairs=120, seed=seed)

@@ -1,0 +1,28 @@
+"""What is said of labels that are likely wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gapo.report.wording import counted, percent
+
+SHAPES = {"normal": "normal", "heavy": "heavy-tailed", "strengths": "of several strengths"}
+
+
+def rate_sentence(about: Mapping[str, Any]) -> str:
+    """The estimated share of wrong labels, and how many single ones can be named."""
+    mixture = about["mixture"]
+    return (
+        f"About {percent(mixture['rate'])} of the labels are wrong (95 % interval {percent(mixture['low'])} to "
+        f"{percent(mixture['high'])}, if alignments are {SHAPES[mixture['shape']]}); "
+        f"{counted(about['suspected'], 'label')} of {about['pairs']:,} {'is' if about['suspected'] == 1 else 'are'} "
+        "likelier wrong than right."
+    )
+
+
+LIMITS = (
+    "A label is suspected where the pair pulls against the direction of the other pairs. That finds labels that "
+    "disagree with most others, not labels that are wrong in themselves: a mistake that most annotators share becomes "
+    "the consensus, and a sound minority opinion looks like a mistake. Relabel; do not delete unseen."
+)
