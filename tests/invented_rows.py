@@ -1,5 +1,7 @@
 """What studies of pairs could see in a run: invented numbers that differ between runs, the same each time."""
 
+from gapo.studies.consensus_looks import DOUBTED
+from gapo.studies.consensus_looks import SIZES as LEADERS
 from gapo.studies.looks import SIGNALS, SIZES
 from gapo.studies.real_probe import LOW, MEASURES
 from gapo.studies.real_probe_looks import SIZES as REAL_SIZES
@@ -67,7 +69,20 @@ def real_noise(task, outcome, number):
     return [found, *([{"what": "reply", **said}] if task.recipe["data"]["train"] == "courtesy" else [])]
 
 
-ROWS = {"mechanism": mechanism, "probe": probe, "confounds": confounds, "selection": selection}
+def consensus(task, outcome, number):
+    if not task.trained:
+        areas = [(rate, 0.6 + rate / 10 + 0.1 * number) for rate in (0.2, 0.4)]
+        rows = [{"what": "size", "rate": rate, "leaders": n, "area": a - 1 / n} for rate, a in areas for n in LEADERS]
+        names = ("layer 1 of 3", "head", "top", "all")
+        return rows + [{"what": "layer", "rate": rate, "layer": name, "area": a} for rate, a in areas for name in names]
+    doubts, rate = {}, task.recipe["noise"]["rate"]
+    if task.recipe["objective"]["name"] in DOUBTED:
+        doubts = {"estimated": rate + 0.02 * number, "true_rate": rate, "clean_weight": 0.9}
+        doubts |= {"area": 0.7 + 0.1 * number, "precision": 0.6, "flipped_weight": 0.1} if rate else {}
+    return [{"what": "run", **outcome, **doubts}]
+
+
+ROWS = {"mechanism": mechanism, "probe": probe, "confounds": confounds, "selection": selection, "consensus": consensus}
 
 
 def real_human(task, outcome, number):

@@ -36,6 +36,8 @@ COLOURS = {
     "length_only": "#6b7f3a",
     "simpo_sam": "#a0522d",
     "cdpo": "#4a8fa8",
+    "consensus": "#b5489e",
+    "consensus_gapo": "#7d5a9e",
     "start": "#9aa3ad",
 }
 BY_NAME = {METHOD_NAMES[key]: colour for key, colour in COLOURS.items()}

@@ -8,6 +8,7 @@ from gapo.errors import InputError, did_you_mean
 from gapo.studies.ablations import ABLATIONS
 from gapo.studies.alignment import ALIGNMENT
 from gapo.studies.confounds import CONFOUNDS
+from gapo.studies.consensus import CONSENSUS
 from gapo.studies.curvature import CURVATURE
 from gapo.studies.efficiency import EFFICIENCY
 from gapo.studies.judges import JUDGES
@@ -38,6 +39,7 @@ STUDIES = (
     EFFICIENCY,
     THEORY,
     CONFOUNDS,
+    CONSENSUS,
     JUDGES,
 )
 REAL = "real"  # a real language model on real preferences: a queue of hours, in this order

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gapo.runs.recipe import Recipe, read_recipe, recipe_hash, runs_of
+from gapo.studies.knobs import SAME_AS
 from gapo.studies.scale import QUIET, Scale
 
 AFTER = "{after}"  # in a change: the folder of the run that this one comes after
@@ -57,7 +58,7 @@ def recipe_of(cell: Cell, scale: Scale, seed: int, tuned: Tuned, after: str | No
 
     The seed sets the order of the pairs, which labels are wrong, and the replies that are sampled.
     """
-    choice = tuned.get(cell.method)
+    choice = tuned.get(SAME_AS.get(cell.method, cell.method))
     chosen = {} if choice is None else {"train.learning_rate": choice.learning_rate}
     if choice is not None:
         chosen |= {f"objective.{knob}": value for knob, value in choice.knobs.items()}

@@ -16,6 +16,8 @@ METHOD_NAMES = {
     "gradnorm": "GradNorm-Reweight",
     "length_only": "length only",
     "simpo_sam": "SimPO+SAM",
+    "consensus": "Consensus",
+    "consensus_gapo": "Consensus+GAPO",
     "start": "start model",
 }
 
