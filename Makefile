@@ -54,6 +54,7 @@ docs: $(VENV)/.tools  ## the site, into site/; a warning is an error
 
 figures: $(VENV)/.installed  ## docs/images and the computed tables of docs and README
 	$(BIN)/python -m gapo.report.method_figures docs
+	$(BIN)/python -m gapo.report.consensus_figures docs
 	$(BIN)/python -m gapo.runs.scaling docs/distributed.md
 	$(BIN)/python -m gapo.report.front_page README.md
 
