@@ -94,6 +94,15 @@ def real_human(task, outcome, number):
     return rows + (real_noise(task, outcome, number)[:1] if task.trained else [])
 
 
+def real_consensus(task, outcome, number):
+    if not task.trained:
+        told = {"what": "told", "leaders": 400, "scope": "top"}
+        rows = [{**told, "truth": "turned at random", "rate": rate, "area": 0.6 + rate} for rate in (0.2, 0.4)]
+        return [*rows, {**told, "truth": "disputed", "rate": 0.0, "area": 0.5 + 0.1 * number}]
+    doubts = {**consensus(task, outcome, number)[0], "what": "outcome", "kl": 0.1 * number}
+    return [{**doubts, "accuracy_before": 0.5}]
+
+
 def real_judges(task, outcome, number):
     names = ("marked", "others", "relative", "area", "rate")
     spread = {f"{name}{end}": 0.4 + 0.1 * number for name in names for end in ("", "_low", "_high")}
@@ -113,7 +122,7 @@ def real_peers(task, outcome, number):
 
 
 ROWS |= {"real/human": real_human, "real/judges": real_judges, "real/probe": real_probe, "real/peers": real_peers}
-ROWS |= {"real/noise": real_noise, "real/tuning": real_noise}
+ROWS |= {"real/noise": real_noise, "real/tuning": real_noise, "real/consensus": real_consensus}
 
 
 def rows_for(study, task, outcome):

@@ -18,6 +18,14 @@ def consensus(
     return _trusted(policy.margin, wrong, beta, gamma, correct)
 
 
+@objective(per_token=False, relative=True)
+def consensus_dpo(
+    policy: PairLogps, reference: PairLogps, wrong: PerPair, *, beta: float = 0.1, correct: bool = True
+) -> PerPair:
+    """The same with DPO's loss, whose margin is total and above the reference."""
+    return _trusted(policy.total_margin - reference.total_margin, wrong, beta, 0.0, correct)
+
+
 @objective(per_token=True)
 def consensus_gapo(
     policy: PairLogps, anchor: PairLogps, wrong: PerPair, *, beta: float = 2.5, gamma: float = 0.1, correct: bool = True

@@ -37,6 +37,7 @@ COLOURS = {
     "simpo_sam": "#a0522d",
     "cdpo": "#4a8fa8",
     "consensus": "#b5489e",
+    "consensus_dpo": "#8a2f6b",
     "consensus_gapo": "#7d5a9e",
     "start": "#9aa3ad",
 }

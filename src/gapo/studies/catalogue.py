@@ -15,6 +15,7 @@ from gapo.studies.judges import JUDGES
 from gapo.studies.mechanism import MECHANISM
 from gapo.studies.noise import NOISE
 from gapo.studies.probe import PROBE
+from gapo.studies.real_consensus import REAL_CONSENSUS
 from gapo.studies.real_human import REAL_HUMAN
 from gapo.studies.real_judges import REAL_JUDGES
 from gapo.studies.real_noise import REAL_NOISE
@@ -43,7 +44,7 @@ STUDIES = (
     JUDGES,
 )
 REAL = "real"  # a real language model on real preferences: a queue of hours, in this order
-REAL_STUDIES = (REAL_TUNING, REAL_NOISE, REAL_PROBE, REAL_JUDGES, REAL_HUMAN, REAL_PEERS)
+REAL_STUDIES = (REAL_TUNING, REAL_NOISE, REAL_CONSENSUS, REAL_PROBE, REAL_JUDGES, REAL_HUMAN, REAL_PEERS)
 CATALOGUE = {study.name: study for study in STUDIES}
 BY_NAME = {**CATALOGUE, TUNING.name: TUNING, **{study.name: study for study in REAL_STUDIES}}
 

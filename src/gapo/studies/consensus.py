@@ -7,7 +7,7 @@ from typing import Any
 from gapo.studies.columns import ACCURACY, LC, NAME, in_points
 from gapo.studies.consensus_found import findings
 from gapo.studies.consensus_looks import labels_judged
-from gapo.studies.consensus_tables import NOISY, OTHERS, OURS, USUAL, tables
+from gapo.studies.consensus_tables import NOISY, OTHERS, OURS, USUAL, WITH_DPO, tables
 from gapo.studies.exhibits import PERCENT, PLAIN, POINTS, SHARE, WORDS, Column, Curves, Pivot, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.noise import FEWER, FLIPS, KINDS, RATE
@@ -27,6 +27,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 def grid(scale: Scale) -> list[Cell]:
     """The cells of `noise` where it has them, so that runs are shared."""
     usual = [(method, kind, rate) for kind in KINDS for method in (OURS, *OTHERS) for rate in FEWER]
+    usual += [(WITH_DPO, "random", rate) for rate in FEWER]
     usual += [(OURS, "random", rate) for rate in BETWEEN]
     return [
         *(_cell(method, kind, rate) for method, kind, rate in usual),
@@ -64,16 +65,21 @@ CONSENSUS = Study(
     findings=findings,
     differs="The method is ours and not in the paper, so there is nothing to set beside it. It is compared with SimPO, "
     "which it is but for the doubt, with methods made for wrong labels, and with GAPO, on the runs of `noise`. It was "
-    "not tuned: it has SimPO's learning rate and knobs, with GAPO's gap GAPO's. 40 % flipped by length is where "
-    "it must fail, said before looking: the flips follow a rule that pairs share, so the others lead astray together. "
-    "Areas by pairs and by layers are the start model's, on labels turned at random, measured on pairs that do not "
-    "lead, or, where all lead, on each by those of other prompts. In the lab the head is also the embedding.",
+    "not tuned: it has SimPO's learning rate and knobs, with DPO's loss DPO's, with GAPO's gap GAPO's. 40 % flipped by "
+    "length is where it must fail, said before looking: the flips follow a rule that pairs share, so the others lead "
+    "astray together. Areas by pairs and by layers are the start model's, on labels turned at random, measured on "
+    "pairs that do not lead, or, where all lead, on each by those of other prompts. The lab's head is its embedding.",
     exhibits=(
         Curves("accuracy", "accuracy", "Accuracy on clean pairs", RATE, ACCURACY, NAME, FLIPS),
         Pivot("accuracy", "Accuracy of each method", (FLIPS, RATE), NAME, ACCURACY),
         Sheet(
             "consensus_minus",
             "Consensus minus each method, on the same seeds, in points",
+            (FLIPS, RATE, NAME, in_points(ACCURACY), in_points(LC)),
+        ),
+        Sheet(
+            "dpo_minus",
+            "Consensus+DPO minus each method, on the same seeds, in points",
             (FLIPS, RATE, NAME, in_points(ACCURACY), in_points(LC)),
         ),
         Curves(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SIZES = tuple(16 * 2**k for k in range(7))  # pairs in the direction; all of them come last
 SUSPICIOUS = 0.1  # the share of pairs that somebody might read again
 LAYERS = 8  # no more of them one by one: a real model has thirty
-DOUBTED = ("consensus", "consensus_gapo")
+DOUBTED = ("consensus", "consensus_dpo", "consensus_gapo")
 
 
 @takes(1)

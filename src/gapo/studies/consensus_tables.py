@@ -7,7 +7,7 @@ from math import log2
 from gapo.studies.rows import Row, Rows, Tables, where
 from gapo.studies.seeds import columns_of, minus, paired, summarised
 
-OURS = "consensus"
+OURS, WITH_DPO = "consensus", "consensus_dpo"
 OTHERS = ("simpo", "dpo", "robust_dpo", "dr_dpo", "gapo")
 USUAL = "as it is"
 RANDOM = "at random"
@@ -26,6 +26,7 @@ def tables(rows: Rows) -> Tables:
             key=lambda row: (row["flips"], row["rate"]),
         ),
         "consensus_minus": minus(runs, OURS, OTHERS, ("accuracy", "lc_win_rate"), BY[:2]),
+        "dpo_minus": minus(runs, WITH_DPO, OTHERS, ("accuracy", "lc_win_rate"), BY[:2]),
         "rates": rates,
         "estimates": [*map(_estimated, rates), *map(_true, where(rates, flips=RANDOM))],
         "sizes": [*map(_on_a_line, summarised(where(rows, what="size"), ["rate", "leaders"], ("area",)))],

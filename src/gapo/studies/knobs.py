@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-SAME_AS = {"consensus": "simpo", "consensus_gapo": "gapo"}  # not tuned: the choice of what each is without doubt
+# not tuned: the choice of what each is without doubt
+SAME_AS = {"consensus": "simpo", "consensus_dpo": "dpo", "consensus_gapo": "gapo"}
 FACTORS = (1.0, 2.0, 4.0)  # times the recipe's learning rate: in the lab one is too slow, and eight breaks the model
 BASE_RATES = {"mini": 2e-4, "smollm2": 4e-5}
 ANCHORED = ({"beta": 2.5, "gamma": 0.1}, {"beta": 10.0, "gamma": 0.5}, {"beta": 40.0, "gamma": 0.5})

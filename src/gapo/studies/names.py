@@ -17,6 +17,7 @@ METHOD_NAMES = {
     "length_only": "length only",
     "simpo_sam": "SimPO+SAM",
     "consensus": "Consensus",
+    "consensus_dpo": "Consensus+DPO",
     "consensus_gapo": "Consensus+GAPO",
     "start": "start model",
 }

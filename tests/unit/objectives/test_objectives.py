@@ -135,6 +135,10 @@ def by_trust(value):
     return loss
 
 
+def doubted_dpo(x, home, beta, correct):
+    return by_trust(total_gain)(x, home, beta, 0.0, correct)
+
+
 def gap(x):
     return margin(x) - x.anchor_margin
 
@@ -152,6 +156,8 @@ TABLE = [
     Case("consensus", by_trust(margin), DOUBTED, {"beta": 10.0, "correct": False}, depends_on="mean"),
     Case("consensus_gapo", by_trust(gap), {**DOUBTED, "gamma": 0.1}, depends_on="mean"),
     Case("consensus_gapo", by_trust(gap), {**DOUBTED, "gamma": 0.1}, {"correct": False}, depends_on="mean"),
+    Case("consensus_dpo", doubted_dpo, {"beta": 0.1, "correct": True}, depends_on="total"),
+    Case("consensus_dpo", doubted_dpo, {"beta": 0.1, "correct": True}, {"correct": False}, depends_on="total"),
     Case("dpo", dpo, {"beta": 0.1}, depends_on="total"),
     Case("dpo", dpo, {"beta": 0.1}, {"beta": 0.01}, depends_on="total"),
     Case("ipo", ipo, {"tau": 0.1}, depends_on="mean"),
@@ -328,7 +334,9 @@ def test_the_reward_gain_is_the_margin_the_loss_is_written_in(case):
     reference_part = x.Rw - x.Rl if total else reference_margin(x)
     expected = policy_part - reference_part if reward.relative else policy_part
     np.testing.assert_allclose(reward.gain(needs["policy"], needs["reference"]), expected, rtol=1e-12)
-    assert reward.relative == (case.name in {"dpo", "ipo", "kto", "rdpo", "robust_dpo", "cdpo", "dr_dpo"})
+    assert reward.relative == (
+        case.name in {"dpo", "consensus_dpo", "ipo", "kto", "rdpo", "robust_dpo", "cdpo", "dr_dpo"}
+    )
 
 
 @every_case
