@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from transformers import TrainerCallback
+
+from gapo.training.doubts import judgement_for
 
 
 class _Ready(Exception):
@@ -39,6 +42,7 @@ class Stepper:
         """One step on all micro-batches, or on the first few to warm up."""
         trainer, count = self.trainer, micro_batches or self._micro_batches
         model = trainer.model_wrapped
+        self._judge()
         samples, items = trainer.get_batch_samples(self._collated(), count, trainer.args.device)
         trainer.current_gradient_accumulation_steps = len(samples)
         self._tell("on_step_begin")
@@ -68,6 +72,13 @@ class Stepper:
             yield
         finally:
             engine.release()
+
+    def _judge(self) -> None:
+        """Where labels are judged before the first step, judge the step's: in one epoch each pair is judged once, so
+        this is what judging adds to its step."""
+        trainer = self.trainer
+        if getattr(getattr(trainer, "plan", None), "judgement", None) is not None:
+            trainer.plan = replace(trainer.plan, judgement=judgement_for(trainer))
 
     def _collated(self) -> Iterator[Any]:
         """Micro-batches made as they are drawn, as by a data loader without workers."""

@@ -18,6 +18,8 @@ NOTES = (
     "DPO: ours computes the reference's log-probs once, before the first step, and keeps them; that is not timed. "
     "TRL's default keeps a second model and runs it in every step; that is.",
     "GAPO takes one anchor for the whole step.",
+    "Consensus judged at the start: the pass that judges the step's pairs is timed with it, as in a run of one epoch; "
+    "with more epochs it is paid once. Judged running, the step's gradient comes with the judging.",
     "TRL gets the text of our token ids and tokenises it itself; gradient checkpointing, its default, is off, as ours.",
     "Peak memory is that of a process of its own with its libraries, after a warm-up and one step.",
 )

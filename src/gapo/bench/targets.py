@@ -44,6 +44,8 @@ TARGETS = (
     Target("time", "gapo-bank", 1.45, "simpo"),
     Target("time", "gapo-first_order", 1.15, "simpo"),
     Target("time", "gapo-two_pass", 2.40, "simpo"),
+    Target("time", "consensus", 1.40, "simpo"),
+    Target("time", "consensus-running", 1.40, "simpo"),
     Target("memory", "gapo-auto", 1.00, TRL_SIMPO),
     Target("share", "simpo", 0.60),
 )

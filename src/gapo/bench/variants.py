@@ -1,4 +1,4 @@
-"""What is compared: TRL's SimPO and DPO, ours, and GAPO with every engine there is."""
+"""What is compared: TRL's SimPO and DPO, ours, consensus judged in two ways, and GAPO with every engine there is."""
 
 from __future__ import annotations
 
@@ -89,6 +89,9 @@ def all_variants() -> dict[str, Variant]:
         Variant("simpo", "gapo SimPO", partial(build_ours, "simpo", SIMPO)),
         Variant("dpo", "gapo DPO", partial(build_ours, "dpo", {"beta": 0.1})),
     ]
+    for judge, name in (("start", "consensus"), ("running", "consensus-running")):
+        build = partial(build_ours, "consensus", {"consensus_judge": judge, "cache_reference": False})
+        variants.append(Variant(name, f"consensus, judged {'at the ' if judge == 'start' else ''}{judge}", build))
     for engine in ENGINE_NAMES:
         build = partial(build_ours, "gapo", {"anchor_engine": engine})
         variants.append(Variant(f"gapo-{engine}", f"GAPO, {engine}", build))

@@ -60,8 +60,8 @@ def audit(
         bool, typer.Option("--find-wrong", help="Also rank the labels most likely wrong; OUT has the others.")
     ] = False,
     judges: Annotated[
-        str, typer.Option("--judge-scope", help="Whose gradients judge labels: top, full, lm_head, or a regex.")
-    ] = "top",
+        str, typer.Option("--judge-scope", help="Whose gradients judge labels: full, top, lm_head, or a regex.")
+    ] = "full",
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes of this machine that share the work.")

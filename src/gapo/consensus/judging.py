@@ -15,7 +15,7 @@ from gapo.anchor.bank import GradientBank
 from gapo.anchor.fill import fill, pairs_at_once
 from gapo.consensus.direction import along_others, evened, units
 from gapo.consensus.mixture import Mixture, fit
-from gapo.consensus.scope import TOP, judging_parameters, only
+from gapo.consensus.scope import FULL, judging_parameters, only
 from gapo.consensus.sketch import SIZE, Signs
 from gapo.model.kept_tensors import keep, read_kept
 from gapo.model.passes import Precision, batch_tokens
@@ -50,7 +50,7 @@ def sketches_of(
     pairs: Sequence[EncodedPair],
     pad_id: int,
     *,
-    scope: str = TOP,
+    scope: str = FULL,
     cache: bool = True,
     progress: Progress = no_progress,
     precision: Precision = nullcontext,

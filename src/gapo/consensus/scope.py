@@ -1,4 +1,4 @@
-"""Whose gradients judge a label: those of the top layers tell nearly as much as all, at half the cost."""
+"""Whose gradients judge a label: all of them tell most, those of the top layers less at half the cost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import nn
 
 from gapo.anchor.gap import parameters_in_scope
 
-TOP = "top"
+TOP, FULL = "top", "full"
 SHARE, FEWEST = 0.25, 2  # of the layers
 
 
-def judging_parameters(model: nn.Module, scope: str = TOP) -> tuple[nn.Parameter, ...]:
-    """The trained parameters of the last quarter of the layers, or those `anchor.scope` would name."""
+def judging_parameters(model: nn.Module, scope: str = FULL) -> tuple[nn.Parameter, ...]:
+    """The trained parameters that `anchor.scope` would name, or for `top` those of the last quarter of the layers."""
     if scope != TOP:
         return parameters_in_scope(model, scope)
     layer = re.compile(r"\.(\d+)\.")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gapo.anchor.bank import GradientBank
 from gapo.anchor.fill import in_turn, pairs_at_once
 from gapo.consensus.mixture import Mixture
-from gapo.consensus.scope import TOP, judging_parameters
+from gapo.consensus.scope import FULL, judging_parameters
 from gapo.consensus.sketch import Signs
 from gapo.consensus.window import Window
 from gapo.model.logps import PairLogps
@@ -42,7 +42,7 @@ class Watched:
 class Watch:
     """The direction of a run's pairs, and the pass that judges a step by it."""
 
-    def __init__(self, scope: str = TOP, precision: Precision = nullcontext, ranks: Ranks = ALONE) -> None:
+    def __init__(self, scope: str = FULL, precision: Precision = nullcontext, ranks: Ranks = ALONE) -> None:
         self.scope, self.precision, self.ranks = scope, precision, ranks
         self.window = Window()
         self._signs: Signs | None = None

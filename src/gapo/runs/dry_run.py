@@ -33,6 +33,7 @@ from gapo.runs.recipe import Recipe, runs_of
 from gapo.runs.run import config_from
 from gapo.runs.sizes import Sizes
 from gapo.training.config import PreferenceConfig
+from gapo.training.doubts import START
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,14 @@ class DryRun:
     @property
     def reference_hours(self) -> float:
         """Log-probs of the reference, once, before the first step."""
-        if not {"reference", "kl"} & set(self.args.chosen_objective().needs):
-            return 0.0
-        return self.train.pairs * self.forward_seconds / self.batches.processes / 3600
+        compared = bool({"reference", "kl"} & set(self.args.chosen_objective().needs))
+        return compared * self.train.pairs * self.forward_seconds / self.batches.processes / 3600
+
+    @property
+    def judging_hours(self) -> float:
+        """A forward and a backward over all pairs that judge their labels, once, before the first step."""
+        watched = self.args.chosen_objective().watched and self.args.consensus_judge == START
+        return 3 * watched * self.train.pairs * self.forward_seconds / self.batches.processes / 3600
 
     @property
     def evaluation_hours(self) -> float:
@@ -94,7 +100,9 @@ class DryRun:
         return self._hours(self.bf16_time) if self.bf16_time is not None else None
 
     def _hours(self, time: StepTime) -> float:
-        return self.batches.steps * time.seconds / 3600 + self.reference_hours + self.evaluation_hours
+        return (
+            self.batches.steps * time.seconds / 3600 + self.reference_hours + self.judging_hours + self.evaluation_hours
+        )
 
 
 def dry_runs(recipe: Recipe) -> list[DryRun]:

@@ -122,11 +122,12 @@ def _time(dry: DryRun) -> str:
         parts.append(f"the gap's forwards in fp32 {t.gap:.2g} s")
     if t.sending:
         parts.append(f"sending {t.sending:.2g} s beside them")
-    before = dry.reference_hours + dry.evaluation_hours
     safe = f" ({_hours(dry.bf16_hours)} if an audit finds the gap the same in bf16)" if dry.bf16_hours else ""
     words = f"about {_hours(dry.hours)}{safe}: {t.seconds:.3g} s a step ({', '.join(parts)})"
-    reference = "the reference and " if dry.reference_hours else ""
-    return f"{words}, {_hours(before)} for {reference}evaluation"
+    before = dry.reference_hours + dry.judging_hours + dry.evaluation_hours
+    other = [*(["the reference"] if dry.reference_hours else []), *(["judging labels"] if dry.judging_hours else [])]
+    also = f"{', '.join(other)} and " if other else ""
+    return f"{words}, {_hours(before)} for {also}evaluation"
 
 
 def _assumed(dry: DryRun) -> str:

@@ -15,7 +15,7 @@ import torch
 
 from gapo.consensus.judging import judged, sketches_of
 from gapo.consensus.mixture import fit_with_interval
-from gapo.consensus.scope import TOP
+from gapo.consensus.scope import FULL
 from gapo.diagnostics.label_check import label_check
 from gapo.diagnostics.tables import column
 from gapo.errors import InputError
@@ -61,7 +61,7 @@ def find_wrong(
     tokenizer: Any,
     asked: Asked,
     *,
-    scope: str = TOP,
+    scope: str = FULL,
     progress: Progress = no_progress,
     ranks: Ranks = ALONE,
 ) -> WrongLabels:

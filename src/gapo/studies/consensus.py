@@ -18,7 +18,7 @@ BETWEEN = (0.1, 0.3)  # of ours alone, to see whether the estimated rate follows
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "drop": (OURS, {"objective.correct": False}),
     "running": (OURS, {"train.consensus_judge": "running"}),
-    "all weights": (OURS, {"train.consensus_scope": "full"}),
+    "top layers": (OURS, {"train.consensus_scope": "top"}),
     "head": (OURS, {"train.consensus_scope": "lm_head"}),
     "GAPO's gap": ("consensus_gapo", {}),
 }

@@ -60,7 +60,7 @@ def told_at_the_start(run: StoredRun) -> Rows:
     import torch
 
     from gapo.consensus.judging import sketches_of
-    from gapo.consensus.scope import TOP
+    from gapo.consensus.scope import FULL
     from gapo.studies.probes import probed
     from gapo.training.dataset import prompt_number
 
@@ -70,15 +70,15 @@ def told_at_the_start(run: StoredRun) -> Rows:
     for layer, scope in scopes_of(data.start).items():
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == TOP else ())
-            if scope == TOP:
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == FULL else ())
+            if scope == FULL:
                 rows += [{"what": "size", "rate": rate, "leaders": size, "area": a} for size, a in areas.items()]
             rows.append({"what": "layer", "rate": rate, "layer": layer, "area": areas[len(data.pairs)]})
     return rows
 
 
 def scopes_of(model: nn.Module) -> dict[str, str]:
-    """Each layer alone, of many only some; the head, the top layers as in a run, and everything."""
+    """Each layer alone, of many only some; the head, the top layers, and everything as in a run."""
     layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
     some = range(0, layers, -(-layers // LAYERS))
     each = {f"layer {k + 1} of {layers}": rf"\.{k}\." for k in some}

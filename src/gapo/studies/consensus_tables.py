@@ -8,6 +8,7 @@ from gapo.studies.rows import Row, Rows, Tables, where
 from gapo.studies.seeds import columns_of, minus, paired, summarised
 
 OURS, WITH_DPO = "consensus", "consensus_dpo"
+VARIED = (OURS, "consensus_gapo")
 OTHERS = ("simpo", "dpo", "robust_dpo", "dr_dpo", "gapo")
 USUAL = "as it is"
 RANDOM = "at random"
@@ -37,7 +38,7 @@ def tables(rows: Rows) -> Tables:
 
 def variants(runs: Rows) -> Rows:
     """Each variant and how far it is from the usual one on the same seeds."""
-    ours = [row for row in runs if row["method"].startswith(OURS) and row["rate"] in NOISY]
+    ours = [row for row in runs if row["method"] in VARIED and row["rate"] in NOISY]
     found = []
     for row in summarised(ours, ["rate", "variant"], ("accuracy", *DOUBTS)):
         here = where(ours, rate=row["rate"])

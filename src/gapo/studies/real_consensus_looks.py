@@ -43,7 +43,7 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     for scope in SCOPES:
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == "top" else ())
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == "full" else ())
             told = {"what": "told", "truth": "turned at random", "rate": rate, "scope": scope}
             rows += [{**told, "leaders": size, "area": area} for size, area in areas.items()]
         if known.any():

@@ -53,7 +53,7 @@ class PreferenceConfig(TrainingArguments):
         metadata={"help": "Who doubts labels: start (the start model, once), running, or an audit's folder."},
     )
     consensus_scope: str = field(
-        default="top", metadata={"help": "Whose gradients judge: top (last quarter of the layers), full, or a regex."}
+        default="full", metadata={"help": "Whose gradients judge: full, top (the last quarter of the layers), a regex."}
     )
 
     precision: str = field(
