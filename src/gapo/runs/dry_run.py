@@ -33,7 +33,6 @@ from gapo.runs.recipe import Recipe, runs_of
 from gapo.runs.run import config_from
 from gapo.runs.sizes import Sizes
 from gapo.training.config import PreferenceConfig
-from gapo.training.doubts import START
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,11 @@ class DryRun:
     @property
     def judging_hours(self) -> float:
         """A forward and a backward over all pairs that judge their labels, once, before the first step."""
-        watched = self.args.chosen_objective().watched and self.args.consensus_judge == START
+        watched = self.args.chosen_objective().watched and self.args.consensus_judge == "start"
         return 3 * watched * self.train.pairs * self.forward_seconds / self.batches.processes / 3600
 
     @property
     def evaluation_hours(self) -> float:
-        """Before and after training."""
         pairs = self.evaluation.pairs if self.evaluation is not None else min(TRAINING_PAIRS_SHOWN, self.train.pairs)
         return 2 * pairs * self.forward_seconds / self.batches.processes / 3600
 
