@@ -210,4 +210,4 @@ def test_a_set_that_is_not_there_is_named_with_the_way_out(monkeypatch, tmp_path
     monkeypatch.setenv("GAPO_DATA", str(tmp_path / "none"))
     with pytest.raises(InputError, match="no folder"):
         load_pairs("polite")
-    assert len(REAL_STUDIES) == 6
+    assert len(REAL_STUDIES) == 7
