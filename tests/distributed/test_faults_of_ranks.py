@@ -15,7 +15,7 @@ import kills
 import launches
 from gapo.training.checkpoints import newest_whole
 
-MANY = ["objective.name=simpo", "train.max_steps=2000", "train.save_steps=1000", "train.logging_steps=1000"]
+MANY = ["objective.name=simpo", "train.max_steps=20000", "train.save_steps=1000", "train.logging_steps=1000"]
 A_MINUTE = 60.0
 
 
