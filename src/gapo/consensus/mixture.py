@@ -14,8 +14,9 @@ What f looks like decides the rate, so three shapes are tried, and the likeliest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,11 @@ class Mixture:
     pairs: int = 0
     low: float = 0.0
     high: float = 0.5
+
+    @staticmethod
+    def of(kept: Mapping[str, Any]) -> Mixture:
+        """From what JSON has kept of one."""
+        return Mixture(**{**kept, "levels": tuple(kept["levels"]), "shares": tuple(kept["shares"])})
 
     @property
     def merit(self) -> float:

@@ -52,7 +52,9 @@ class Watch:
         trained = tuple(p for p in model.parameters() if p.requires_grad)
         signs = self._signs_of(model)
         bank, gradient = GradientBank(trained), [torch.zeros_like(p) for p in trained]
-        seen: list[tuple[Tensor, PairLogps, Tensor, Tensor, Tensor]] = []
+        nothing = torch.empty(0, dtype=torch.float64)
+        none_yet = (torch.empty(0, dtype=torch.long), PairLogps.none(), torch.empty(0, signs.size), nothing, nothing)
+        seen: list[tuple[Tensor, PairLogps, Tensor, Tensor, Tensor]] = [none_yet]  # a rank may have no pair
         for places, policy in in_turn(bank, model, batches, self.precision, at_once=pairs_at_once(model)):
             sketch = signs.sketch(bank.parts(signs.parameters), len(places))
             alignment = self.window.alignments(sketch, prompts[places])
@@ -79,4 +81,4 @@ class Watch:
 
     def load_state(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.window.load(tensors)
-        self.window.mixture = Mixture(**state["mixture"]) if state.get("mixture") else None
+        self.window.mixture = Mixture.of(state["mixture"]) if state.get("mixture") else None

@@ -79,7 +79,7 @@ class Window:
             self.merits[size] = merit if before is None else DECAY * before + (1 - DECAY) * merit
 
     def state(self) -> dict[str, Tensor]:
-        """For checkpoints; the mixture is fitted again from it."""
+        """For checkpoints, beside the mixture."""
         sizes = sorted(self.merits)
         return {
             "rows": self.rows,

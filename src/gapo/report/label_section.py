@@ -21,7 +21,7 @@ SHOWN, LETTERS, BINS = 50, 200, 40
 
 def label_section(found: WrongLabels, pairs: PairSet | None) -> Section:
     """Estimated rate, self-check, the mixture, and the pairs suspected most."""
-    mixture = _mixture(found)
+    mixture = Mixture.of(found.about["mixture"])
     check = found.about["check"]
     numbers = cards(
         [
@@ -79,11 +79,6 @@ def probabilities(values: np.ndarray, mixture: Mixture) -> Figure:
     axes.scatter(values, mixture.wrong(values), s=10, color=SERIES[0], alpha=0.5, linewidths=0)
     axes.set_ylim(-0.02, 1.02)
     return drawn
-
-
-def _mixture(found: WrongLabels) -> Mixture:
-    kept = found.about["mixture"]
-    return Mixture(**{**kept, "levels": tuple(kept["levels"]), "shares": tuple(kept["shares"])})
 
 
 def _listed(found: WrongLabels, pairs: PairSet | None) -> Markup:

@@ -28,7 +28,8 @@ from gapo.studies.study import Study
 from gapo.studies.theory import THEORY
 from gapo.studies.tuning import TUNING
 
-ALL = "all"  # but tuning, whose choices the others use; of the lab also without what needs a real language model
+ALL = "all"  # but tuning, whose choices the others use, and consensus, which is beyond the paper; of the lab also
+# without what needs a real language model
 STUDIES = (
     ALIGNMENT,
     NOISE,
@@ -62,7 +63,7 @@ def tuning_for(studies: Sequence[Study]) -> Study | None:
 
 def studies_named(name: str, scale: Scale = MINI) -> list[Study]:
     if name == ALL:
-        return [study for study in STUDIES if scale is not MINI or not study.real_model]
+        return [study for study in STUDIES if study is not CONSENSUS and (scale is not MINI or not study.real_model)]
     if name == REAL:
         return list(REAL_STUDIES)
     if name not in BY_NAME:

@@ -16,6 +16,7 @@ from gapo.consensus.mixture import Mixture
 from gapo.consensus.watch import Watch
 from gapo.errors import InputError
 from gapo.model.sharding import is_sharded
+from gapo.objectives import depends_on_margin_alone
 from gapo.training.dataset import prompt_number
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def watch_for(trainer: PreferenceTrainer) -> Watch | None:
         raise InputError(
             f"consensus_judge running takes the step's gradient as it judges, which {what} does not allow; use start"
         )
+    if not depends_on_margin_alone(trainer.objective):
+        raise InputError(
+            f"consensus_judge running adds up gradients of margins per token, which {trainer.objective.name} does not "
+            "weigh; use start"
+        )
     return Watch(args.consensus_scope, trainer.accelerator.autocast, trainer.ranks)
 
 
@@ -87,7 +93,7 @@ def _found_before(trainer: PreferenceTrainer, folder: Path) -> Judgement:
     try:
         table = pq.read_table(folder / JUDGED, columns=["pair_id", "wrong", "consensus"])
         about = json.loads((folder / "wrong.json").read_text(encoding="utf-8"))
-        mixture = Mixture(**{**about["mixture"], **{k: tuple(about["mixture"][k]) for k in ("levels", "shares")}})
+        mixture = Mixture.of(about["mixture"])
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         raise InputError(
             f"consensus_judge {str(folder)!r} must be start, running, or a folder that `gapo audit --find-wrong` wrote"
