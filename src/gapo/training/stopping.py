@@ -39,12 +39,12 @@ class Stopping(TrainerCallback):
         trainer.add_callback(self)
         with heard(self._hear, signal.SIGINT, signal.SIGTERM):
             yield
-            self.asked = trainer.ranks.largest(self.asked)
-            if self.asked:
+            asked = trainer.ranks.largest(self.asked)
+            if asked:
                 trainer._save_checkpoint(trainer.model, None)  # nothing to do unless the last step was over when asked
                 trainer.ranks.wait()  # the first rank has sealed it
                 step = trainer.state.global_step
-                raise Interrupted(self.asked, Path(trainer._get_output_dir()) / f"checkpoint-{step}")
+                raise Interrupted(asked, Path(trainer._get_output_dir()) / f"checkpoint-{step}")
 
     def _hear(self, number: int, _: FrameType | None) -> None:
         if not self._stepping or (self.asked and number == signal.SIGINT):
@@ -57,8 +57,10 @@ class Stopping(TrainerCallback):
         self._stepping = True
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.asked = joined().largest(self.asked)  # a rank that stopped alone would leave the others waiting
-        if self.asked:
+        # a rank that stopped alone would leave the others waiting. What is heard meanwhile waits for the next step: it
+        # must not be written over
+        if agreed := joined().largest(self.asked):
+            self.asked = agreed
             self._agreed = control.should_save = True
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
