@@ -13,6 +13,7 @@ from scipy.special import expit
 
 Numbers = NDArray[np.float64]
 STEPS = 100
+ROUNDING = 1e-14  # of a cost: some rows' worth of the last bit
 STRENGTHS = np.logspace(-4, 4, 10)  # C of AlpacaEval's search: the lasso weighs 1 / C
 FOLDS = 5
 
@@ -52,7 +53,8 @@ def fit_logistic(rows: Rows, ridge: Numbers, lasso: float = 0.0) -> Numbers:
         slope, curvature = rows.slope(fit) + ridge * fit, rows.curvature(fit) + np.diag(ridge)
         step = _to_least(fit, slope, curvature, lasso) - fit
         before, length = cost(fit), 1.0
-        while cost(fit + length * step) > before and length > 1e-10:
+        worse = before + ROUNDING * (1 + abs(before))  # near the least a good step gains less than rounding hides
+        while cost(fit + length * step) > worse and length > 1e-10:
             length /= 2
         fit = fit + length * step
         if np.abs(step).max() < 1e-10 * (1 + np.abs(fit).max()):

@@ -51,6 +51,8 @@ def load_policy(
     `frozen`: nothing will be trained, so the whole model may be stored in bfloat16 or float16.
     `trust_remote_code`: run Python code that comes with the model; without it such a model is refused.
     """
+    from gapo.model.multiply import multiply_fast
+
     refuse_model_settings("float32" if frozen and dtype in DTYPES else dtype, lora, quantization)
     found = resolve_model(name, say)
     if isinstance(found, Path):
@@ -65,6 +67,7 @@ def load_policy(
         options["attn_implementation"] = attn_implementation
     options |= {"dtype": dtype, "quantization": quantization, "adapted": lora is not None}
     model = _loaded("model", name, source, options)
+    multiply_fast()
     without_dropout(model)
     if lora is not None:
         model = with_lora(model, lora)

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gapo.errors import InputError
 from gapo.model.load import Policy, in_fp32, load_policy, with_lora, without_dropout
+from gapo.model.multiply import multiply_fast
 from gapo.model.policy import fitting_length
 from gapo.model.refusals import NO_LOW_WEIGHTS, NO_PROMPT_LEARNING, refuse_adapter, refuse_quantized
 from gapo.pairs.token_cache import StoredTokens
@@ -34,6 +35,7 @@ def policy_of(
         model, tokenizer = loaded.model, tokenizer if tokenizer is not None else loaded.tokenizer
     if tokenizer is None:
         raise InputError("give the tokenizer as processing_class, or the model as a name to load both")
+    multiply_fast()
     if without_dropout(model):
         logger.info("dropout is off in all passes: the gap would measure it")
     if peft_config is not None:
