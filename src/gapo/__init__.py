@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gapo.pairs.pair import PairSet, PreferencePair
     from gapo.pairs.select import select
     from gapo.runs.audit import audit_pairs
+    from gapo.runs.find_wrong import find_wrong_labels
     from gapo.training.config import PreferenceConfig
     from gapo.training.trainer import PreferenceTrainer
 
@@ -34,6 +35,7 @@ _HOMES = {
     "PreferenceTrainer": "gapo.training.trainer",
     "audit_pairs": "gapo.runs.audit",
     "displaced": "gapo.model.perturb",
+    "find_wrong_labels": "gapo.runs.find_wrong",
     "flip": "gapo.pairs.noise",
     "get_objective": "gapo.objectives",
     "load_pairs": "gapo.pairs.formats",
@@ -55,6 +57,7 @@ __all__ = [
     "PreferenceTrainer",
     "audit_pairs",
     "displaced",
+    "find_wrong_labels",
     "flip",
     "get_objective",
     "load_pairs",

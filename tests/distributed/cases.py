@@ -32,6 +32,8 @@ CASES: dict[str, dict[str, object]] = {
     "gradnorm": {"objective": "gradnorm"},
     "gradnorm_two_pass": {"objective": "gradnorm", "anchor_engine": "two_pass"},
     "length_only": {"objective": "length_only", "anchor_engine": "two_pass"},
+    "consensus": {"objective": "consensus"},
+    "consensus_running": {"objective": "consensus", "consensus_judge": "running"},
     "sam": {"objective": "simpo", "sam_radius": 0.05},
     "lora": {"lora": True, "anchor_engine": "bank"},
     "lora_two_pass": {"lora": True, "anchor_engine": "two_pass"},
@@ -71,5 +73,7 @@ DDP = [
     "gradnorm",
     "gradnorm_two_pass",
     "lora",
+    "consensus",
+    "consensus_running",
 ]
 FSDP2 = [*EVERYWHERE, "efficient"]

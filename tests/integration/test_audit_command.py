@@ -109,6 +109,35 @@ def test_training_takes_up_what_an_audit_found(labels, monkeypatch):
         assert wrong == pytest.approx(judged[name])
 
 
+def test_the_same_labels_are_found_from_python(labels, tmp_path):
+    folder, found = labels
+    judged = pq.read_table(folder / found["folder"] / "wrong.parquet").to_pydict()
+    ours = gapo.find_wrong_labels(folder / "pairs.jsonl", "lab", out=tmp_path)
+    assert ours.table.to_pydict()["pair_id"] == judged["pair_id"]
+    assert ours.about["check"] == found["labels"]["check"]
+    assert pq.read_table(tmp_path / "wrong.parquet").to_pydict()["wrong"] == judged["wrong"]
+    assert len((tmp_path / "relabel.jsonl").read_text().splitlines()) == len(ours.suspected)
+    with pytest.raises(InputError, match="needs its tokenizer: find_wrong_labels"):
+        gapo.find_wrong_labels("lab", gapo.load_policy("lab").model)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--limit", "63"], "63 pairs are too few to have a direction; --find-wrong needs 64 or more"),
+        (["--judge-scope", "nowhere"], "--judge-scope 'nowhere' matches no trained parameter"),
+    ],
+)
+def test_what_cannot_be_judged_is_said_before_anything_is_scored(labels, tmp_path, monkeypatch, words, said):
+    folder, _ = labels
+    monkeypatch.setattr("gapo.runs.audit.audited", lambda *_, **__: pytest.fail("scored all the same"))
+    out = ["--model", "lab", "--out", str(tmp_path / "out"), "--find-wrong"]
+    wrong = here(str(folder / "pairs.jsonl"), *out, *words).exception
+    assert isinstance(wrong, InputError)
+    assert said in str(wrong)
+    assert not (tmp_path / "out").exists()
+
+
 def test_keep_and_find_wrong_are_not_given_together(place, monkeypatch):
     folder, _ = place
     monkeypatch.chdir(folder)

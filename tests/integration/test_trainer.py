@@ -382,6 +382,8 @@ def test_the_card_names_method_knobs_data_noise_and_result(tmp_path):
         "4 of 16 labels are marked as flipped",
         "eval_accuracy",
         "anchor radius",
+        f"| steps | {run.state.global_step} |",
+        f"| epochs | {run.state.epoch:.3g} |",
     ):
         assert words in card
 

@@ -36,8 +36,11 @@ class Direction:
     norm: float
 
 
-def parameters_in_scope(model: nn.Module, scope: str = "full") -> tuple[nn.Parameter, ...]:
-    """The trained parameters an anchor may move: `full`, `lm_head`, or those whose name matches a regex."""
+def parameters_in_scope(model: nn.Module, scope: str = "full", key: str = "anchor.scope") -> tuple[nn.Parameter, ...]:
+    """The trained parameters an anchor may move: `full`, `lm_head`, or those whose name matches a regex.
+
+    `key` is what the user calls the scope.
+    """
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not trained:
         raise InputError("the model has no trainable parameter")
@@ -48,15 +51,15 @@ def parameters_in_scope(model: nn.Module, scope: str = "full") -> tuple[nn.Param
         inside = {id(p) for p in head.parameters()}
         chosen = tuple(p for _, p in trained if id(p) in inside)
         if not chosen:
-            raise InputError("anchor.scope is 'lm_head' but the output layer is not trained; use 'full' or a regex")
+            raise InputError(f"{key} is 'lm_head' but the output layer is not trained; use 'full' or a regex")
         return chosen
     try:
         pattern = re.compile(scope)
     except re.error as error:
-        raise InputError(f"anchor.scope {scope!r} must be full, lm_head or a regular expression ({error})") from None
+        raise InputError(f"{key} {scope!r} must be full, lm_head or a regular expression ({error})") from None
     chosen = tuple(p for name, p in trained if pattern.search(name))
     if not chosen:
-        raise InputError(f"anchor.scope {scope!r} matches no trained parameter; names look like {trained[0][0]!r}")
+        raise InputError(f"{key} {scope!r} matches no trained parameter; names look like {trained[0][0]!r}")
     return chosen
 
 

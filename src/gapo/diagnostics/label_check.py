@@ -41,9 +41,9 @@ class LabelCheck:
     def words(self) -> str:
         """What it means, plainly."""
         found = (
-            f"Of {self.flips:,} labels flipped on purpose {self.precision:.0%} are among the {self.flips:,} suspected "
-            f"most (chance {self.share:.0%}); the area under the ROC curve is {self.area:.2f} ({self.low:.2f} to "
-            f"{self.high:.2f} over {self.draws} draws, chance 0.50)."
+            f"Of {self.flips:,} labels flipped on purpose {100 * self.precision:.0f} % are among the {self.flips:,} "
+            f"suspected most (chance {100 * self.share:.0f} %); the area under the ROC curve is {self.area:.2f} "
+            f"({self.low:.2f} to {self.high:.2f} over {self.draws} draws, chance 0.50)."
         )
         advice = {
             "strong": "That is enough to relabel from the top of the list.",

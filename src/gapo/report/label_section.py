@@ -89,7 +89,7 @@ def _listed(found: WrongLabels, pairs: PairSet | None) -> Markup:
         said = [_short(text) for text in (pair.prompt_text, pair.chosen, pair.rejected)] if pair else [NONE] * 3
         rows.append((row["pair_id"], plain(row["wrong"], 2), plain(row["consensus"], 3), *said))
     header = ("pair", "probability", "alignment", "prompt", "labelled better", "labelled worse")
-    return table(Table(header, tuple(rows)), caption=f"Suspected most: {len(rows)}", kind="ids")
+    return table(Table(header, tuple(rows)), caption=f"Suspected most: {len(rows)}", kind="ids words")
 
 
 def _short(text: str) -> str:

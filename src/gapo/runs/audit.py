@@ -33,7 +33,7 @@ from gapo.pairs.sources import PairSource
 from gapo.pairs.token_cache import encode_set
 from gapo.runs.alive import at_work
 from gapo.runs.audit_folder import AuditFolder, Plan, read_audit
-from gapo.runs.audit_model import load_audited, print_of_model
+from gapo.runs.audit_model import model_and_name, print_of_model
 from gapo.runs.environment import environment
 from gapo.training.admission import refuse_foreign_ids
 from gapo.training.dataset import EncodedPairs
@@ -107,17 +107,15 @@ def audit_pairs(
     """
     settings = replace(settings or AuditSettings(), **knobs)
     found = load_pairs(pairs, limit=limit)
-    if isinstance(model, str):
-        subject = load_audited(model, say=lambda _: None)
-        name, model, tokenizer = model, subject.model, subject.tokenizer
-    elif tokenizer is None:
-        raise InputError("a model in memory needs its tokenizer: audit_pairs(pairs, model, tokenizer)")
-    else:
-        name = type(model).__name__
-    data = str(pairs) if isinstance(pairs, str | PathLike) else found.name  # where they can be read again
-    asked = Asked(data, name, None, template, max_length, limit, settings=settings)
+    loaded, tokenizer, name = model_and_name(model, tokenizer, "audit_pairs")
+    asked = Asked(place_of(pairs, found), name, None, template, max_length, limit, settings=settings)
     folder = None if out is None else AuditFolder(Path(out))
-    return audited(found, model, tokenizer, asked, folder)
+    return audited(found, loaded, tokenizer, asked, folder)
+
+
+def place_of(pairs: PairSource, found: PairSet) -> str:
+    """Where the pairs can be read again."""
+    return str(pairs) if isinstance(pairs, str | PathLike) else found.name
 
 
 def finished(asked: Asked, folder: Path, pairs: PairSet) -> Audit | None:

@@ -51,6 +51,16 @@ def load_audited(
     return replace(subject, model=(model.double() if dtype == "float64" else model).to(_device()).eval())
 
 
+def model_and_name(model: Any, tokenizer: Any, call: str) -> tuple[Any, Any, str]:
+    """Model, tokenizer and a name for them: a name is loaded, a model in memory needs its tokenizer."""
+    if isinstance(model, str):
+        subject = load_audited(model, say=lambda _: None)
+        return subject.model, subject.tokenizer, model
+    if tokenizer is None:
+        raise InputError(f"a model in memory needs its tokenizer: {call}(pairs, model, tokenizer)")
+    return model, tokenizer, type(model).__name__
+
+
 def _with_adapters(base: str, folder: Path, dtype: str, say: Say, trusted: bool, shown: str | None = None) -> Subject:
     from peft import PeftModel
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from gapo.consensus.judging import judged, sketches_of
 from gapo.consensus.mixture import fit_with_interval
-from gapo.consensus.scope import FULL
+from gapo.consensus.scope import FULL, judging_parameters
+from gapo.diagnostics.auditing import AuditSettings
 from gapo.diagnostics.label_check import label_check
 from gapo.diagnostics.tables import column
 from gapo.errors import InputError
@@ -25,12 +25,15 @@ from gapo.model.policy import fitting_length
 from gapo.model.ranks import ALONE, Ranks
 from gapo.model.reference import Progress, no_progress
 from gapo.pairs.encode import Encoder
+from gapo.pairs.formats import load_pairs
 from gapo.pairs.originals import row_number, save_originals
 from gapo.pairs.pair import PairSet
+from gapo.pairs.sources import PairSource
 from gapo.pairs.token_cache import encode_set
 from gapo.runs.audit_folder import write_json
+from gapo.runs.audit_model import model_and_name
 from gapo.storage import whole_file
-from gapo.training.dataset import prompt_number
+from gapo.training.dataset import prompt_numbers
 from gapo.training.doubts import FEWEST, JUDGED
 
 if TYPE_CHECKING:
@@ -55,6 +58,49 @@ class WrongLabels:
         return self.table.filter(pa.array(column(self.table, "wrong") > DOUBT))
 
 
+def find_wrong_labels(
+    pairs: PairSource,
+    model: str | nn.Module,
+    tokenizer: Any = None,
+    *,
+    out: str | Path | None = None,
+    scope: str = FULL,
+    template: str = "auto",
+    max_length: int = 2048,
+    limit: int | None = None,
+    seed: int = 0,
+) -> WrongLabels:
+    """Rank the labels of these pairs, most likely wrong first, and check on known flips whether that can be done here.
+
+    `model` is a name that `load_policy` knows, a run or adapter folder, or a model with its tokenizer. `scope` says
+    whose gradients judge: full, top, lm_head, or a regex. `seed` is that of the flips. With `out` the folder gets
+    `wrong.parquet`, `wrong.json` and `relabel.jsonl`, and serves as `consensus_judge` of a training run.
+    """
+    from gapo.runs.audit import Asked, place_of
+
+    found = load_pairs(pairs, limit=limit)
+    loaded, tokenizer, name = model_and_name(model, tokenizer, "find_wrong_labels")
+    settings = AuditSettings(seed=seed)
+    asked = Asked(place_of(pairs, found), name, None, template, max_length, limit, settings=settings)
+    labels = find_wrong(found, loaded, tokenizer, asked, scope=scope)
+    if out is not None:
+        write_wrong(Path(out), labels, found)
+    return labels
+
+
+def refuse_judging(pairs: PairSet, model: nn.Module, scope: str) -> None:
+    """What would make the search pointless, said before anything is computed."""
+    judging_parameters(model, scope, "--judge-scope")
+    _refuse_few(pairs, len(pairs))
+
+
+def _refuse_few(pairs: PairSet, count: int) -> None:
+    if count < FEWEST:
+        raise InputError(
+            f"{pairs.name}: {count} pairs are too few to have a direction; --find-wrong needs {FEWEST} or more"
+        )
+
+
 def find_wrong(
     pairs: PairSet,
     model: nn.Module,
@@ -68,14 +114,11 @@ def find_wrong(
     """Judge every label by the direction of the others, and check on flips made on purpose that this can be done."""
     encoded = encode_set(pairs, Encoder(tokenizer, fitting_length(model, asked.max_length), None, asked.template))
     rows = encoded.encoded
-    if len(rows) < FEWEST:
-        raise InputError(
-            f"{pairs.name}: {len(rows)} pairs are too few to have a direction; --find-wrong needs {FEWEST} or more"
-        )
+    _refuse_few(pairs, len(rows))
     pad_id = padding_id(tokenizer, model)
     layout = ranks.first_decides(lambda: choose_layout(model, telling_pairs(model, rows), pad_id, "auto"))
     sketches = sketches_of(model, rows, pad_id, scope=scope, progress=progress, shared=layout.shared, ranks=ranks)
-    prompts = torch.tensor([prompt_number(row) for row in rows], dtype=torch.long)
+    prompts = prompt_numbers(rows)
     found = judged(sketches, prompts)
     bounds = fit_with_interval(found.alignment.numpy())
     mixture = replace(found.mixture, low=min(bounds.low, found.mixture.rate), high=max(bounds.high, found.mixture.rate))

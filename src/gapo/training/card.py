@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def model_card(trainer: PreferenceTrainer, result: Mapping[str, Any] | None = None) -> str:
     """Markdown with the Hub's front matter. The result is the one given, or that of the last evaluation."""
-    objective, args = trainer.objective, trainer.args
+    objective = trainer.objective
     base = str(getattr(trainer.model.config, "_name_or_path", "") or "unknown")
     header: dict[str, Any] = {
         "library_name": "peft" if hasattr(trainer.model, "peft_config") else "transformers",
@@ -27,7 +27,7 @@ def model_card(trainer: PreferenceTrainer, result: Mapping[str, Any] | None = No
         f"# {_title(base)} trained with {objective.name}",
         f"Trained on preference pairs with `{objective.name}` by gapo {version('gapo')}.",
         "## Method\n\n" + _table({"objective": objective.name, **objective.settings, **_method(trainer)}),
-        "## Training\n\n" + _table(_training(args)),
+        "## Training\n\n" + _table(_training(trainer)),
         "## Data\n\n" + _table(_data(trainer)),
         "## Result\n\n" + (_table(result) if result else _last_evaluation(trainer)),
     ]
@@ -51,11 +51,14 @@ def _method(trainer: PreferenceTrainer) -> dict[str, Any]:
     return rows
 
 
-def _training(args: Any) -> dict[str, Any]:
+def _training(trainer: PreferenceTrainer) -> dict[str, Any]:
+    """Steps and epochs are those taken: `max_steps` may end a run long before its epochs."""
+    args, state = trainer.args, trainer.state
     return {
         "learning rate": args.learning_rate,
-        "pairs a step": args.train_batch_size * args.gradient_accumulation_steps,
-        "epochs": args.num_train_epochs,
+        "pairs a step": args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
+        "steps": state.global_step,
+        "epochs": f"{state.epoch or 0:.3g}",
         "schedule": str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
         "seed": args.seed,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
@@ -56,6 +56,11 @@ def prompt_number(pair: EncodedPair) -> int:
     """63 bits of a hash of the prompt's ids."""
     content = ",".join(map(str, pair.prompt)).encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big") >> 1
+
+
+def prompt_numbers(pairs: Iterable[EncodedPair]) -> Tensor:
+    """Of every pair: pairs of one prompt have the same."""
+    return torch.tensor([prompt_number(pair) for pair in pairs], dtype=torch.long)
 
 
 def encoded_pairs(

@@ -17,7 +17,7 @@ from gapo.consensus.watch import Watch
 from gapo.errors import InputError
 from gapo.model.sharding import is_sharded
 from gapo.objectives import depends_on_margin_alone
-from gapo.training.dataset import prompt_number
+from gapo.training.dataset import prompt_numbers
 
 if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
@@ -51,7 +51,7 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
         shared=trainer.layout.shared,
         ranks=trainer.ranks,
     )
-    found = judged(sketches, torch.tensor([prompt_number(pair) for pair in pairs], dtype=torch.long))
+    found = judged(sketches, prompt_numbers(pairs))
     mixture = found.mixture
     logger.info(
         "labels judged by the other pairs' direction: about %.0f %% wrong, right and wrong %.1f widths apart",
