@@ -2,6 +2,7 @@
 
 from gapo.studies.consensus_looks import DOUBTED
 from gapo.studies.consensus_looks import SIZES as LEADERS
+from gapo.studies.labels_looks import ALIGNMENT, MARGIN, WIDTHS
 from gapo.studies.looks import SIGNALS, SIZES
 from gapo.studies.real_probe import LOW, MEASURES
 from gapo.studies.real_probe_looks import SIZES as REAL_SIZES
@@ -82,7 +83,29 @@ def consensus(task, outcome, number):
     return [{"what": "run", **outcome, **doubts}]
 
 
+def labels(task, outcome, number):
+    if not task.trained:
+        return [
+            {
+                "what": "size",
+                "width": width,
+                "weights": 1000 * width,
+                "loss": 0.5,
+                "rate": rate,
+                "area": 0.5 + rate * number,
+            }
+            for width in WIDTHS
+            for rate in (0.2, 0.4)
+        ]
+    told = [
+        {"signal": ALIGNMENT, "area": 0.8 - 0.1 * number, "estimated": 0.2},
+        {"signal": MARGIN, "area": 0.6 + 0.1 * number},
+    ]
+    return [{"what": "moment", "epoch": epoch, **row} for epoch in (0.0, 0.25, 0.5, 0.75, 1.0) for row in told]
+
+
 ROWS = {"mechanism": mechanism, "probe": probe, "confounds": confounds, "selection": selection, "consensus": consensus}
+ROWS |= {"labels": labels}
 
 
 def real_human(task, outcome, number):

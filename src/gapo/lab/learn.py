@@ -33,14 +33,14 @@ class Schedule:
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / (self.steps - warm)))
 
 
-def build_model(tokenizer: PreTrainedTokenizerBase, seed: int) -> LlamaForCausalLM:
-    """About 490,000 parameters, freshly drawn."""
+def build_model(tokenizer: PreTrainedTokenizerBase, seed: int, width: int = 112, layers: int = 3) -> LlamaForCausalLM:
+    """Freshly drawn; about 490,000 parameters unless another width is asked for."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=112,
-        intermediate_size=320,
-        num_hidden_layers=3,
+        hidden_size=width,
+        intermediate_size=width * 20 // 7,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=4,
         max_position_embeddings=128,

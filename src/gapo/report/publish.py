@@ -10,7 +10,7 @@ from gapo.report.study_files import CARD, ROWS, folder_of, write_group, write_in
 from gapo.report.study_html import write_study_html
 from gapo.storage import whole_file
 from gapo.studies.about import about_study
-from gapo.studies.catalogue import tuning_for
+from gapo.studies.catalogue import REAL_STUDIES, tuning_for
 from gapo.studies.conduct import gathered
 from gapo.studies.rows import Rows, first, read_rows
 from gapo.studies.scale import Scale
@@ -65,4 +65,10 @@ class Results:
         return folder_of(study, self.folder, self.scale.name)
 
     def _kept(self, study: Study) -> Rows:
-        return read_rows(self._place(study) / ROWS)
+        """The rows of its page; of a long study also those of others that look at their runs in the same way."""
+        rows = read_rows(self._place(study) / ROWS)
+        alike = [
+            other for other in REAL_STUDIES if study.long and other is not study and other.observe is study.observe
+        ]
+        own = {row["run"] for row in rows}
+        return rows + [row for other in alike for row in read_rows(self._place(other) / ROWS) if row["run"] not in own]

@@ -12,6 +12,7 @@ from gapo.studies.consensus import CONSENSUS
 from gapo.studies.curvature import CURVATURE
 from gapo.studies.efficiency import EFFICIENCY
 from gapo.studies.judges import JUDGES
+from gapo.studies.labels import LABELS
 from gapo.studies.mechanism import MECHANISM
 from gapo.studies.noise import NOISE
 from gapo.studies.probe import PROBE
@@ -28,8 +29,8 @@ from gapo.studies.study import Study
 from gapo.studies.theory import THEORY
 from gapo.studies.tuning import TUNING
 
-ALL = "all"  # but tuning, whose choices the others use, and consensus, which is beyond the paper; of the lab also
-# without what needs a real language model
+ALL = "all"  # but tuning, whose choices the others use, and what is beyond the paper; of the lab also without what
+# needs a real language model
 STUDIES = (
     ALIGNMENT,
     NOISE,
@@ -42,8 +43,10 @@ STUDIES = (
     THEORY,
     CONFOUNDS,
     CONSENSUS,
+    LABELS,
     JUDGES,
 )
+BEYOND = (CONSENSUS, LABELS)  # the paper: ours
 REAL = "real"  # a real language model on real preferences: a queue of hours, in this order
 REAL_STUDIES = (REAL_TUNING, REAL_NOISE, REAL_CONSENSUS, REAL_PROBE, REAL_JUDGES, REAL_HUMAN, REAL_PEERS)
 CATALOGUE = {study.name: study for study in STUDIES}
@@ -63,7 +66,7 @@ def tuning_for(studies: Sequence[Study]) -> Study | None:
 
 def studies_named(name: str, scale: Scale = MINI) -> list[Study]:
     if name == ALL:
-        return [study for study in STUDIES if study is not CONSENSUS and (scale is not MINI or not study.real_model)]
+        return [study for study in STUDIES if study not in BEYOND and (scale is not MINI or not study.real_model)]
     if name == REAL:
         return list(REAL_STUDIES)
     if name not in BY_NAME:

@@ -14,7 +14,7 @@ BAR = "the bar, to be ahead of every other by more than the interval,"
 def findings(found: Tables) -> list[str]:
     return [
         ranked(where(found["accuracy"], flips=RANDOM, rate=0.4)),
-        " ".join(against_the_best(found, rate) for rate in NOISY),
+        " ".join(at_rate(found, rate) for rate in NOISY),
         by_length(found),
     ]
 
@@ -31,14 +31,18 @@ def ranked(rows: Rows) -> str:
     return f"With 40 % flipped at random Consensus is number {names.index(OURS) + 1} of {len(order)} methods: {every}."
 
 
-def against_the_best(found: Tables, rate: float) -> str:
-    """Ours minus the best other, and whether it is clearly ahead of all."""
+def at_rate(found: Tables, rate: float) -> str:
     here = {"flips": RANDOM, "rate": rate}
-    minus = where(found["consensus_minus"], **here)
+    words = f"With {100 * rate:.0f} % flipped at random"
+    return against_the_best(OURS, where(found["consensus_minus"], **here), where(found["accuracy"], **here), words)
+
+
+def against_the_best(ours: str, minus: Rows, accuracies: Rows, words: str) -> str:
+    """Ours minus the best other, and whether it is clearly ahead of all; `words` say where."""
     others = {row["method"]: one for row in minus if (one := kept_as(row, "accuracy")) is not None}
-    means = [row for row in where(found["accuracy"], **here) if row["method"] in others]
+    means = [row for row in accuracies if row["method"] in others]
     if not means:
-        return f"With {100 * rate:.0f} % flipped at random nothing was measured to compare with."
+        return f"{words} nothing was measured to compare with."
     best = max(means, key=lambda row: row["accuracy"])["method"]
     level = [method_name(name) for name, one in others.items() if not (one.clear and one.mean > 0)]
     few = min(one.seeds for one in others.values())
@@ -46,7 +50,7 @@ def against_the_best(found: Tables, rate: float) -> str:
     if few < ENOUGH:
         verdict = f"cannot be judged by {few} of at least {ENOUGH} seeds"
     return (
-        f"With {100 * rate:.0f} % flipped at random Consensus minus {method_name(best)}, the best other, is "
+        f"{words} {method_name(ours)} minus {method_name(best)}, the best other, is "
         f"{points(others[best].mean)} points ({interval(others[best])}); {BAR} {verdict}."
     )
 

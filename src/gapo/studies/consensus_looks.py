@@ -57,15 +57,14 @@ def told_at_the_start(run: StoredRun) -> Rows:
     Labels are turned here, not in the recipe: a turned pair's sketch is the same with another sign, so that one pass
     serves all rates.
     """
-    import torch
 
     from gapo.consensus.judging import sketches_of
     from gapo.consensus.scope import FULL
     from gapo.studies.probes import probed
-    from gapo.training.dataset import prompt_number
+    from gapo.training.dataset import prompt_numbers
 
     data, seed = probed(run), int(run.recipe["train"]["seed"])
-    prompts = torch.tensor([prompt_number(pair) for pair in data.pairs], dtype=torch.long)
+    prompts = prompt_numbers(data.pairs)
     rows: Rows = []
     for layer, scope in scopes_of(data.start).items():
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)

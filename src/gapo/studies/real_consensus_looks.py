@@ -1,42 +1,28 @@
-"""What the study of wrong labels and a real model sees: of a run who was doubted, of the start model who could be."""
+"""What a real model can tell of wrong labels before it is trained."""
 
 from __future__ import annotations
 
-from gapo.studies.consensus_looks import DOUBTED, SIZES, areas_by_size, doubts_of
+from gapo.studies.consensus_looks import SIZES, areas_by_size
 from gapo.studies.consensus_tables import NOISY
-from gapo.studies.real_looks import OUTCOME, drift_on_held_out
 from gapo.studies.rows import Rows
-from gapo.studies.store import StoredRun, takes
+from gapo.studies.store import StoredRun
 
 SHOWN = 400  # pairs of each set that the start model is looked at with
 SCOPES = ("top", "full")
 
 
-@takes(1)
-def labels_of_a_real_model(run: StoredRun) -> Rows:
-    """The outcome of a run with its doubts; what the start model tells of labels turned on purpose."""
-    from gapo.studies.outcome import outcome
-
-    if not run.evals:
-        return told_by_the_start_model(run)
-    summary = {name: outcome(run)[0][name] for name in OUTCOME}
-    doubts = doubts_of(run) if run.recipe["objective"]["name"] in DOUBTED else {}
-    return [{"what": "outcome", **summary, "kl": drift_on_held_out(run), **doubts}]
-
-
 def told_by_the_start_model(run: StoredRun) -> Rows:
     """Areas by how many pairs lead, by whose gradients are looked at, and for disputed pairs where judges are known."""
     import numpy as np
-    import torch
 
     from gapo.consensus.judging import judged, sketches_of
     from gapo.diagnostics.ranking import area_under_roc
     from gapo.pairs.judges_wheel import AGREE, DISAGREE
     from gapo.studies.probes import probed
-    from gapo.training.dataset import prompt_number
+    from gapo.training.dataset import prompt_numbers
 
     data, seed = probed(run), int(run.recipe["train"]["seed"])
-    prompts = torch.tensor([prompt_number(pair) for pair in data.pairs], dtype=torch.long)
+    prompts = prompt_numbers(data.pairs)
     subsets = np.array(subsets_of(run, [pair.id for pair in data.pairs]))
     known = np.isin(subsets, (AGREE, DISAGREE))
     rows: Rows = []

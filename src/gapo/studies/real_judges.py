@@ -53,8 +53,9 @@ def findings(found: Tables) -> list[str]:
         else f"the interval lies {'above' if low > 0.5 else 'below'} chance"
     )
     return [
-        f"Disputed pairs weigh {percent(weights['relative'])} against agreed ones while GAPO trains (95 % interval "
-        f"{percent(weights['relative_low'])} to {percent(weights['relative_high'])}).",
+        f"Disputed pairs weigh {percent(abs(weights['relative']))} {'less' if weights['relative'] < 0 else 'more'} "
+        f"than agreed ones while GAPO trains (95 % interval of the difference {percent(weights['relative_low'])} to "
+        f"{percent(weights['relative_high'])}).",
         f"A low weight finds disputed pairs with an area under the ROC curve of {plain(area['area'])} "
         f"({plain(low)} to {plain(high)}): {side}.",
         f"On held-out pairs where both judges agree GAPO's accuracy is {percent(agreed['accuracy'])}.",

@@ -23,9 +23,19 @@ FINDERS = ("weight", "margin", "length_term")
 
 @takes(0.5)
 def trained_on_noise(run: StoredRun) -> Rows:
-    """Accuracy on clean pairs, drift, the weights of clean and flipped pairs, and of our own pairs some replies."""
+    """Accuracy on clean pairs, drift, weights of clean and flipped pairs, doubts, and of our own pairs some replies.
+
+    Of the start model what it tells of labels turned on purpose.
+    """
+    from gapo.studies.consensus_looks import DOUBTED, doubts_of
+    from gapo.studies.real_consensus_looks import told_by_the_start_model
+
+    if not run.evals:
+        return told_by_the_start_model(run)
     summary = {name: outcome(run)[0][name] for name in OUTCOME}
-    return [{"what": "outcome", **summary, "kl": drift_on_held_out(run), **weights_of(run)}, *replies_of(run)]
+    doubts = doubts_of(run) if run.recipe["objective"]["name"] in DOUBTED else {}
+    weights = {**weights_of(run), **doubts}
+    return [{"what": "outcome", **summary, "kl": drift_on_held_out(run), **weights}, *replies_of(run)]
 
 
 def drift_on_held_out(run: StoredRun, pairs: int = DRIFT_PAIRS) -> float:

@@ -28,6 +28,8 @@ def grid(scale: Scale) -> list[Cell]:
     """The most telling condition first: a queue may be stopped anywhere."""
     conditions = [("polite", METHODS, kind, rate) for kind, rate in CONDITIONS]
     conditions += [("courtesy", METHODS[:4], kind, rate) for kind, rate in CONDITIONS[:2]]
+    conditions += [("courtesy", METHODS, kind, rate) for kind, rate in CONDITIONS[2:]]
+    conditions += [("courtesy", METHODS[4:], kind, rate) for kind, rate in CONDITIONS[:2]]
     return [
         real_cell(method, data, kind, rate, SECONDS.get(method, 240))
         for data, methods, kind, rate in conditions

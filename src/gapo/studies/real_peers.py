@@ -7,6 +7,7 @@ from typing import Any
 from gapo.studies.columns import ACCURACY, NAME
 from gapo.studies.exhibits import PLAIN, RATIO, SECONDS, WORDS, Column, Dots, Sheet
 from gapo.studies.grid import Cell
+from gapo.studies.names import method_name
 from gapo.studies.planned import with_planned
 from gapo.studies.real_columns import SEEDS
 from gapo.studies.real_grid import first_pairs, real_cell
@@ -24,10 +25,14 @@ VALUES = ("accuracy", "seconds", "first_loss", "last_loss")
 
 
 def grid(scale: Scale) -> list[Cell]:
-    """Ours and TRL's of one method next to each other. TRL trains where we look, so that it is timed alone too."""
-    changes = {**first_pairs(STEPS), "train.logging_steps": 1, "train.cache_reference": False}
+    """Ours and TRL's of one method next to each other. TRL trains where we look, so that it is timed alone too.
+
+    Where we log we measure the drift as well, which TRL does not: ours logs once, at the end.
+    """
+    changes = {**first_pairs(STEPS), "train.cache_reference": False}
+    logs = {OURS: {"train.logging_steps": STEPS}, THEIRS: {"train.logging_steps": 1}}
     return [
-        real_cell(method, "hh", seconds=600, changes=changes, labels={"by": by}, timed=True, **how)
+        real_cell(method, "hh", seconds=600, changes=changes | logs[by], labels={"by": by}, timed=True, **how)
         for method in ("simpo", "dpo")
         for by, how in HOW.items()
     ]
@@ -53,10 +58,10 @@ def findings(found: Tables) -> list[str]:
     for method in ("simpo", "dpo"):
         row = first(found["beside"], method=method)
         said.append(
-            f"{method}: not run yet by both."
+            f"{method_name(method)} was not run yet by both."
             if row is None
-            else f"{method}: our accuracy is {points(row['accuracy'])} points from TRL's on {TEST_PAIRS} pairs, in "
-            f"{plain(row['times'])} of its time."
+            else f"{method_name(method)}: our accuracy is {points(row['accuracy'])} points from TRL's on {TEST_PAIRS} "
+            f"pairs, in {plain(row['times'])} of its time."
         )
     return [*said, f"One pair of {TEST_PAIRS} is {points(1 / TEST_PAIRS).removeprefix('+')} points."]
 
@@ -77,7 +82,8 @@ REAL_PEERS = Study(
     differs=f"{STEPS} steps of 16 HH pairs, fp32, AdamW, the same learning rate, schedule, seed and knobs, no dropout; "
     f"TRL 1.16's CPOTrainer with loss simpo and cpo_alpha 0, and its DPOTrainer with a frozen second model, in "
     f"micro-batches of 4. Both models are measured by our evaluation on the same {TEST_PAIRS} test pairs; seconds are "
-    "those of training, our pass for the reference log-probs included. TRL draws its own order of the pairs.",
+    "those of training, our pass for the reference log-probs included. Both take the pairs in the same order, as their "
+    "losses show.",
     exhibits=(
         Dots(
             "seconds", "shown", "Seconds of training", Column("seconds", "seconds", SECONDS), Column("who", "", WORDS)

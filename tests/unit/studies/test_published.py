@@ -5,13 +5,13 @@ import pytest
 from gapo.report.publish import Results
 from gapo.report.study_files import PAGE, disagreements
 from gapo.report.study_page import cell
-from gapo.studies.catalogue import REAL_STUDIES
+from gapo.studies.catalogue import BY_NAME, REAL_STUDIES
 from gapo.studies.exhibits import SAID, Column
 from gapo.studies.grid import Cell
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.scale import SMOLLM2
 from gapo.studies.store import Store
-from gapo.studies.tasks import tasks_of
+from gapo.studies.tasks import not_published, tasks_of
 from invented_rows import rows_for
 
 OUTCOME = dict.fromkeys(("accuracy", "likelihood_accuracy", "margin", "pairs", "seconds", "steps"), 0.5)
@@ -50,6 +50,26 @@ def test_the_first_seed_of_every_part_comes_before_the_second_of_any(tmp_path):
     seeds = [task.recipe["train"]["seed"] for task in tasks_of(REAL_STUDIES, setting)]
     assert seeds == sorted(seeds)
     assert set(seeds) == {0, 1, 2, 100}
+
+
+def test_what_one_part_has_seen_another_does_not_train_again(tmp_path):
+    """real/consensus looks at runs of real/noise in the same way: rows of one page serve the other."""
+    noise, consensus = (BY_NAME[f"real/{name}"] for name in ("noise", "consensus"))
+    results = Results(tmp_path / "results", Store(tmp_path / "runs"), SMOLLM2, seeds=1)
+    alone = len(not_published([consensus], results.setting([consensus])))
+    shared = {task.address for task in tasks_of([consensus], results.setting([consensus]))}
+    setting = results.setting([noise])
+    tasks = tasks_of([noise], setting)
+    for task in tasks:
+        results.store.keep(task.address, noise.observe, rows_for(noise, task, OUTCOME))
+    results.write(noise, setting)
+    elsewhere = Results(results.folder, Store(tmp_path / "other"), SMOLLM2, seeds=1)
+    both = [task.address for task in tasks if task.address in shared]
+    assert both
+    assert len(not_published([consensus], elsewhere.setting([consensus]))) == alone - len(both)
+    rows = elsewhere.rows(consensus, elsewhere.setting([consensus]), kept=False)
+    assert {row["run"] for row in rows} == set(both)
+    assert {row["method"] for row in rows} == {"dpo", "simpo", "robust_dpo", "dr_dpo", "gapo"}
 
 
 def test_no_two_cells_of_a_part_share_a_place(tmp_path):
