@@ -119,12 +119,14 @@ def test_the_same_labels_are_found_from_python(labels, tmp_path):
     assert len((tmp_path / "relabel.jsonl").read_text().splitlines()) == len(ours.suspected)
     with pytest.raises(InputError, match="needs its tokenizer: find_wrong_labels"):
         gapo.find_wrong_labels("lab", gapo.load_policy("lab").model)
+    with pytest.raises(InputError, match=r"^scope 'nowhere' matches no trained parameter"):
+        gapo.find_wrong_labels("lab", "lab", scope="nowhere")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--limit", "63"], "63 pairs are too few to have a direction; --find-wrong needs 64 or more"),
+        (["--limit", "63"], "63 pairs are too few to have a direction; finding wrong labels takes 64 or more"),
         (["--judge-scope", "nowhere"], "--judge-scope 'nowhere' matches no trained parameter"),
     ],
 )

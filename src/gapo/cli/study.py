@@ -74,7 +74,8 @@ def study(
         return
     if not from_runs:
         _train(chosen, results, jobs, voice)
-    pages = {each.name: results.write(each, setting, kept=from_runs) for each in chosen}
+    settings = {each.name: results.setting([each]) if each is tuning else setting for each in chosen}
+    pages = {each.name: results.write(each, settings[each.name], kept=from_runs) for each in chosen}
     voice.tell(*(f"{name}: {page or 'no run yet'}" for name, page in pages.items()))
     voice.give({"scale": size.name, "pages": {name: page and str(page) for name, page in pages.items()}})
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import torch
@@ -67,6 +69,8 @@ def sketches_of(
     parameters = judging_parameters(model, scope)
     print_of_model = fingerprint(model) if cache and not hasattr(model, "disable_adapter") else None
     slices = [np.arange(start, min(start + SLICE, len(pairs))) for start in range(0, len(pairs), SLICE)]
+    if ranks.alone:  # runs side by side take them in different orders, and find what the others have kept
+        Random(os.getpid()).shuffle(slices)
     found = torch.empty(len(pairs), SIZE, dtype=torch.float16)
     with only(model, parameters):
         compute = _Pass(model, Signs(parameters), pairs_at_once(model), pad_id, precision, shared, ranks)

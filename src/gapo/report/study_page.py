@@ -15,7 +15,7 @@ from gapo.studies.names import method_name
 from gapo.studies.planned import NOT_YET
 from gapo.studies.rows import Row, Rows, Tables, number, where
 from gapo.studies.scale import scale_of
-from gapo.studies.seeds import ENOUGH, HELD
+from gapo.studies.seeds import BY_STUDENT, ENOUGH, HELD
 from gapo.studies.sentences import MINUS, NONE, listed, percent, plain, points
 from gapo.studies.study import AGREES, DISAGREES, Claim, Study
 
@@ -24,10 +24,11 @@ Cells = tuple[list[str], list[list[str]]]  # heads, lines
 VERDICTS = {AGREES: "agrees with the paper", DISAGREES: "**disagrees with the paper**"}
 SHOWN = 160  # characters of what a model said
 ACTS = re.compile(r"([\\`*_\[\]|#!~])")  # in Markdown
+BOOTSTRAP = ("95 % bootstrap intervals", " (expanded percentiles)")
 NOTE = (
-    "Intervals are 95 % bootstrap intervals of the mean over seeds (expanded percentiles); differences are taken seed "
-    "by seed. With {seeds} seeds such an interval holds the mean in about {held:.0f} of 100 cases{few}. Seeds share "
-    "the pairs and the start model, so intervals speak of training, not of other data."
+    "Intervals are {kind} of the mean over seeds{how}; differences are taken seed by seed. With {seeds} seeds such an "
+    "interval holds the mean in about {held:.0f} of 100 cases{few}. Seeds share the pairs and the start model, so "
+    "intervals speak of training, not of other data."
 )
 
 
@@ -213,11 +214,12 @@ def _interval_note(seeds: int) -> str:
     if seeds == 1:
         return "One seed has no interval: nothing here is more than a try."
     few = f"; with fewer than {ENOUGH} nothing is called clear" if seeds < ENOUGH else ""
-    return NOTE.format(seeds=seeds, held=100 * HELD.get(seeds, 0.93), few=few)
+    kind, how = ("Student's 95 % intervals", "") if seeds == BY_STUDENT else BOOTSTRAP
+    return NOTE.format(kind=kind, how=how, seeds=seeds, held=100 * HELD.get(seeds, 0.93), few=few)
 
 
 def _tuning_note(study: Study, about: About) -> str:
-    if study.name == "tuning":
+    if study.name.endswith("tuning"):
         return "Knobs not named in the grid are the objective's defaults."
     tuned = sorted(about["tuned"])
     if not tuned:

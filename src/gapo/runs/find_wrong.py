@@ -82,22 +82,23 @@ def find_wrong_labels(
     loaded, tokenizer, name = model_and_name(model, tokenizer, "find_wrong_labels")
     settings = AuditSettings(seed=seed)
     asked = Asked(place_of(pairs, found), name, None, template, max_length, limit, settings=settings)
+    refuse_judging(found, loaded, scope, "scope")
     labels = find_wrong(found, loaded, tokenizer, asked, scope=scope)
     if out is not None:
         write_wrong(Path(out), labels, found)
     return labels
 
 
-def refuse_judging(pairs: PairSet, model: nn.Module, scope: str) -> None:
-    """What would make the search pointless, said before anything is computed."""
-    judging_parameters(model, scope, "--judge-scope")
+def refuse_judging(pairs: PairSet, model: nn.Module, scope: str, key: str = "--judge-scope") -> None:
+    """What would make the search pointless, said before anything is computed. `key` is the user's name of the scope."""
+    judging_parameters(model, scope, key)
     _refuse_few(pairs, len(pairs))
 
 
 def _refuse_few(pairs: PairSet, count: int) -> None:
     if count < FEWEST:
         raise InputError(
-            f"{pairs.name}: {count} pairs are too few to have a direction; --find-wrong needs {FEWEST} or more"
+            f"{pairs.name}: {count} pairs are too few to have a direction; finding wrong labels takes {FEWEST} or more"
         )
 
 

@@ -26,10 +26,11 @@ SECONDS = {"gapo": 330, "gradnorm": 300}
 
 def grid(scale: Scale) -> list[Cell]:
     """The most telling condition first: a queue may be stopped anywhere."""
+    twenty, clean, by_length, forty = CONDITIONS
     conditions = [("polite", METHODS, kind, rate) for kind, rate in CONDITIONS]
-    conditions += [("courtesy", METHODS[:4], kind, rate) for kind, rate in CONDITIONS[:2]]
-    conditions += [("courtesy", METHODS, kind, rate) for kind, rate in CONDITIONS[2:]]
-    conditions += [("courtesy", METHODS[4:], kind, rate) for kind, rate in CONDITIONS[:2]]
+    conditions += [("courtesy", METHODS[:4], kind, rate) for kind, rate in (twenty, clean)]
+    conditions += [("courtesy", METHODS, *forty), ("courtesy", METHODS[4:], *twenty)]
+    conditions += [("courtesy", METHODS, *by_length), ("courtesy", METHODS[4:], *clean)]
     return [
         real_cell(method, data, kind, rate, SECONDS.get(method, 240))
         for data, methods, kind, rate in conditions

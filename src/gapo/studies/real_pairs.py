@@ -15,9 +15,10 @@ from gapo.runs.data import up_to
 from gapo.studies.held_out import encoder_of, model_of, start_of
 from gapo.studies.rows import Rows
 from gapo.studies.store import StoredRun
-from gapo.training.dataset import encoded_pairs
+from gapo.training.dataset import EncodedPairs, encoded_pairs
 
 if TYPE_CHECKING:
+    from gapo.model.logps import PairLogps
     from gapo.pairs.pair import PairSet
 
 ALL = "all"
@@ -47,11 +48,12 @@ class Examined:
         """
         pairs = load_pairs(source)
         found = encoded_pairs(up_to(pairs, longest) if longest else pairs, encoder_of(self.run, self.subject.tokenizer))
-        policy = subject_logps(self.subject, found)
+        trained = bool(self.run.evals)
+        policy = subject_logps(self.subject, found) if trained else self._at_the_start(found)
         rights = {"likelihood_accuracy": pair_rewards(found, LIKELIHOOD, policy, None).right()}
-        if self.run.evals:
+        if trained:
             reward = get_objective(self.run.recipe["objective"]["name"]).reward
-            start = reference_logps(self.start.model, found.encoded, self.subject.pad_id) if reward.relative else None
+            start = self._at_the_start(found) if reward.relative else None
             rights["accuracy"] = pair_rewards(found, reward, policy, start).right()
         subsets = [pair.subset or "" for pair in _pairs_of(found.pairs)]
         parts = {ALL: list(range(len(subsets))), **{name: [] for name in sorted(set(subsets) - {""})}}
@@ -68,6 +70,9 @@ class Examined:
             }
             for name, places in parts.items()
         ]
+
+    def _at_the_start(self, found: EncodedPairs) -> PairLogps:
+        return reference_logps(self.start.model, found.encoded, self.subject.pad_id)
 
 
 def _pairs_of(pairs: PairSet | None) -> PairSet:

@@ -1,4 +1,4 @@
-"""Means over seeds with their 95 % bootstrap interval, and differences on the same seeds."""
+"""Means over seeds with their 95 % interval, and differences on the same seeds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from gapo.studies.rows import Row, Rows, grouped, number
 
 EXACT_UP_TO = 6  # values: 6^6 resamples are counted out, more are drawn
 DRAWS = 20_000
-ENOUGH = 4  # seeds: the mean of three lies outside all of them once in four times
-HELD = {2: 0.50, 3: 0.75, 4: 0.87, 5: 0.92}  # how often such an interval holds the mean of normal values
+BY_STUDENT = 3  # values: no resample of them goes beyond the outermost, and the mean does once in four times
+ENOUGH = 3  # seeds: of two nothing is called clear
+HELD = {2: 0.50, 3: 0.95, 4: 0.87, 5: 0.92}  # how often such an interval holds the mean of normal values
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Estimate:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval lies on one side of zero; of fewer than four seeds none is wide enough to say."""
+        """Whether the interval lies on one side of zero; of two seeds none is wide enough to say."""
         known = self.low is not None and self.high is not None and self.seeds >= ENOUGH
         return known and not (self.low or 0.0) <= 0 <= (self.high or 0.0)
 
@@ -41,12 +42,18 @@ class Estimate:
 
 
 def estimate(values: Iterable[float]) -> Estimate | None:
-    """The mean and its expanded percentile bootstrap interval; of few values all resamples, without random numbers."""
+    """The mean and its expanded percentile bootstrap interval; of few values all resamples, without random numbers.
+
+    Of three values Student's interval, mean +- t * s / sqrt(3): wide, and right for normal values.
+    """
     found = np.array(list(values), dtype=np.float64)
     if not len(found):
         return None
     if len(found) == 1:
         return Estimate(float(found[0]), None, None, 1)
+    if len(found) == BY_STUDENT:
+        half = float(student.ppf(0.975, BY_STUDENT - 1) * found.std(ddof=1) / np.sqrt(BY_STUDENT))
+        return Estimate(float(found.mean()), float(found.mean()) - half, float(found.mean()) + half, BY_STUDENT)
     tail = _tail(len(found))
     low, high = np.quantile(_resampled_means(found), (tail, 1 - tail))
     return Estimate(float(found.mean()), float(low), float(high), len(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -162,12 +163,15 @@ def waves(tasks: Sequence[Task]) -> list[list[Task]]:
 def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[Rows, list[str]]:
     """The observed rows of a study with labels, seed and run; and the addresses for which there are none.
 
-    `kept` are rows of an earlier page, for runs that are not in the store.
+    `kept` are rows of an earlier page, for runs that are not in the store. A row may say more exactly what its label
+    says (a rate that was tried on the start model), so labels decide only between cells that share a run.
     """
     rows: Rows = []
     missing: list[str] = []
     earlier = {row["run"] for row in kept}
-    for asked, _ in asked_for(study, setting):
+    every = list(asked_for(study, setting))
+    cells = Counter(asked.address for asked, _ in every)
+    for asked, _ in every:
         labels = {"method": asked.cell.method, **asked.cell.labels, "seed": asked.seed, "run": asked.address}
         seen = setting.store.observed(asked.address, study.observe)
         reason = setting.store.stopped(asked.address)
@@ -176,7 +180,8 @@ def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[R
         elif seen is not None:
             rows += [{**labels, **row} for row in seen]
         elif asked.address in earlier:
-            rows += [row for row in kept if {key: row.get(key) for key in labels} == labels]
+            sought = labels if cells[asked.address] > 1 else {"run": asked.address}
+            rows += [row for row in kept if sought.items() <= row.items()]
         else:
             missing.append(asked.address)
     return rows, missing

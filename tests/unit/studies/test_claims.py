@@ -50,7 +50,7 @@ def test_sentences_follow_the_interval():
     assert compared("gapo", "dpo", Estimate(-0.02, -0.03, -0.01, 5), "accuracy") == (
         "GAPO is below DPO in accuracy (−2.0 points, 95 % interval −3.0 to −1.0)."
     )
-    assert "too few to say" in compared("gapo", "dpo", Estimate(0.02, 0.01, 0.03, 3), "accuracy")
+    assert "too few to say" in compared("gapo", "dpo", Estimate(0.02, 0.01, 0.03, 2), "accuracy")
     assert "not measured" in compared("gapo", "dpo", None, "accuracy")
     assert ranking([{"method": "dpo", "x": None}], "x", "skill") == "Skill was not measured."
     assert points(-0.0001) == "0.0"

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gapo.report.publish import Results
 from gapo.report.study_figures import draw
-from gapo.report.study_files import ABOUT, PAGE, disagreements, read_study, write_index, write_study
+from gapo.report.study_files import ABOUT, PAGE, ROWS, disagreements, read_study, write_index, write_study
 from gapo.studies.about import about_study
 from gapo.studies.catalogue import BY_NAME, CATALOGUE
 from gapo.studies.conduct import gathered
 from gapo.studies.exhibits import Column, Curves, Dots
 from gapo.studies.judged_looks import probes
-from gapo.studies.scale import MINI
+from gapo.studies.rows import read_rows
+from gapo.studies.scale import MINI, SMOLLM2
 from gapo.studies.second_order_looks import COMMON, EVERY, HEAD, OWN, expansions, spectra
 from gapo.studies.store import Store, write_json
 from gapo.studies.tasks import Setting, rows_of, tasks_of
@@ -155,6 +157,15 @@ def test_rows_of_a_page_stand_in_for_runs_that_are_gone(tmp_path):
     empty = Setting(MINI, Store(tmp_path / "none"), {}, 2)
     assert gathered(study, empty, rows) == rows
     assert len(rows_of(study, empty)[1]) == len(rows)
+
+
+@pytest.mark.parametrize("study", [study for study in BY_NAME.values() if study.long], ids=lambda study: study.name)
+def test_a_page_of_hours_loses_no_row_where_its_runs_are_not(study, tmp_path):
+    """Rows may say a label more exactly: the rate of a tier, or one tried on the start model."""
+    results = Results(RESULTS, Store(tmp_path / "none"), SMOLLM2)
+    kept = read_rows(RESULTS / study.name / ROWS)
+    found = results.rows(study, results.setting([study]), kept=True)
+    assert [json.dumps(row) for row in found] == [json.dumps(row) for row in kept]
 
 
 def test_the_means_of_a_page_are_those_of_its_rows(tmp_path):

@@ -1,7 +1,7 @@
 """Means over seeds: the interval is that of all resamples, differences are taken seed by seed."""
 
 from itertools import product
-from statistics import NormalDist, mean
+from statistics import NormalDist, mean, stdev
 
 import numpy as np
 import pytest
@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from gapo.studies.seeds import HELD, estimate, minus, paired, summarised
 
-# Phi(-sqrt(n/(n-1)) * t) with Student's 12.706, 4.303 and 3.182
-TAILS = {2: NormalDist().cdf(-(2**0.5) * 12.7062047), 3: NormalDist().cdf(-(1.5**0.5) * 4.30265273)}
-TAILS[4] = NormalDist().cdf(-((4 / 3) ** 0.5) * 3.18244631)
-VALUES = st.lists(st.floats(-10, 10), min_size=2, max_size=4)
+# Phi(-sqrt(n/(n-1)) * t) with Student's 12.706 and 3.182
+TAILS = {2: NormalDist().cdf(-(2**0.5) * 12.7062047), 4: NormalDist().cdf(-((4 / 3) ** 0.5) * 3.18244631)}
+VALUES = st.sampled_from([2, 4]).flatmap(lambda n: st.lists(st.floats(-10, 10), min_size=n, max_size=n))
 
 
 def rows(method, values, **labels):
@@ -46,9 +45,16 @@ def test_an_interval_holds_the_mean_as_often_as_the_page_says(seeds, held):
     assert np.mean([one.low <= 0 <= one.high for one in found]) == pytest.approx(held, abs=0.05)
 
 
-def test_few_seeds_are_never_clear():
-    assert not estimate([0.1, 0.1, 0.1]).clear
-    assert estimate([0.1, 0.1, 0.1, 0.1]).clear
+@given(st.lists(st.floats(-10, 10), min_size=3, max_size=3))
+def test_three_seeds_have_students_interval(values):
+    found, half = estimate(values), 4.30265273 * stdev(values) / 3**0.5
+    assert (found.low, found.high) == pytest.approx((mean(values) - half, mean(values) + half), abs=1e-6)
+
+
+def test_two_seeds_are_never_clear_and_three_only_where_they_agree():
+    assert not estimate([0.1, 0.1]).clear
+    assert estimate([0.09, 0.1, 0.11]).clear
+    assert not estimate([0.02, 0.1, 0.18]).clear  # all above zero, yet 0.1 +- 0.2
 
 
 def test_one_seed_has_no_interval_and_none_has_no_mean():
