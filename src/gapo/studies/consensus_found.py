@@ -32,17 +32,13 @@ def ranked(rows: Rows) -> str:
 
 
 def at_rate(found: Tables, rate: float) -> str:
+    """Ours minus the best other, and whether it is clearly ahead of all."""
     here = {"flips": RANDOM, "rate": rate}
-    words = f"With {100 * rate:.0f} % flipped at random"
-    return against_the_best(OURS, where(found["consensus_minus"], **here), where(found["accuracy"], **here), words)
-
-
-def against_the_best(ours: str, minus: Rows, accuracies: Rows, words: str) -> str:
-    """Ours minus the best other, and whether it is clearly ahead of all; `words` say where."""
+    minus = where(found["consensus_minus"], **here)
     others = {row["method"]: one for row in minus if (one := kept_as(row, "accuracy")) is not None}
-    means = [row for row in accuracies if row["method"] in others]
+    means = [row for row in where(found["accuracy"], **here) if row["method"] in others]
     if not means:
-        return f"{words} nothing was measured to compare with."
+        return f"With {100 * rate:.0f} % flipped at random nothing was measured to compare with."
     best = max(means, key=lambda row: row["accuracy"])["method"]
     level = [method_name(name) for name, one in others.items() if not (one.clear and one.mean > 0)]
     few = min(one.seeds for one in others.values())
@@ -50,7 +46,7 @@ def against_the_best(ours: str, minus: Rows, accuracies: Rows, words: str) -> st
     if few < ENOUGH:
         verdict = f"cannot be judged by {few} of at least {ENOUGH} seeds"
     return (
-        f"{words} {method_name(ours)} minus {method_name(best)}, the best other, is "
+        f"With {100 * rate:.0f} % flipped at random Consensus minus {method_name(best)}, the best other, is "
         f"{points(others[best].mean)} points ({interval(others[best])}); {BAR} {verdict}."
     )
 

@@ -9,7 +9,7 @@ from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Dots, Pivot, Shee
 from gapo.studies.grid import Cell
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.real_columns import CELL, DATA, DRIFT, KIND, RATE, SEEDS
-from gapo.studies.real_consensus_found import OURS, findings
+from gapo.studies.real_consensus_found import OTHERS, OURS, findings
 from gapo.studies.real_consensus_looks import SHOWN
 from gapo.studies.real_grid import real_cell
 from gapo.studies.real_looks import trained_on_noise
@@ -18,7 +18,6 @@ from gapo.studies.scale import SMOLLM2, Scale
 from gapo.studies.seeds import minus, summarised
 from gapo.studies.study import Study
 
-OTHERS = ("dpo", "simpo", "robust_dpo", "dr_dpo", "gapo")
 BY = ["data", "flips", "rate", "method"]
 DOUBTED = ("estimated", "true_rate", "area", "precision", "clean_weight", "flipped_weight")
 CONDITIONS = (

@@ -1,0 +1,48 @@
+"""The sentences about a real model that doubts labels: both of ours are named, and a bar needs seeds and all others."""
+
+import pytest
+
+from gapo.studies.catalogue import BY_NAME
+from gapo.studies.real_consensus_found import OTHERS
+
+STUDY = BY_NAME["real/consensus"]
+
+
+def rows(data, rate, accuracies, seeds=3):
+    """One run a method and seed, each seed a little off in its own way."""
+    return [
+        {"what": "outcome", "data": data, "flips": "at random", "rate": rate, "method": method, "seed": seed}
+        | {"accuracy": accuracy + 0.001 * seed * (1 + place % 2), "accuracy_before": 0.5, "kl": 0.1, "run": f"{place}"}
+        for place, (method, accuracy) in enumerate(accuracies.items())
+        for seed in range(seeds)
+    ]
+
+
+def said(*parts):
+    return STUDY.findings(STUDY.tables([row for part in parts for row in part]))
+
+
+LEVEL = dict.fromkeys(OTHERS, 0.6)
+
+
+def test_both_of_ours_stand_beside_the_best_other():
+    accuracy, _, judges = said(rows("polite", 0.4, {**LEVEL, "gapo": 0.65, "consensus": 0.7, "consensus_dpo": 0.8}))
+    assert "polite at 40 % Consensus+DPO 80.1 %, Consensus 70.2 %, best other GAPO 65.1 %" in accuracy
+    assert accuracy.count("ours not run yet") == 3
+    assert "not looked at yet" in judges
+
+
+@pytest.mark.parametrize(
+    ("seeds", "others", "verdict"),
+    [
+        (3, LEVEL, "Consensus+DPO met for polite at 20 %, open for"),
+        (2, LEVEL, "Consensus+DPO open everywhere"),
+        (3, {**LEVEL, "dpo": 0.7}, "Consensus+DPO not met for polite at 20 %, open for"),
+        (3, {name: 0.6 for name in OTHERS if name != "gapo"}, "Consensus+DPO open everywhere"),
+        (3, {"dpo": 0.75}, "Consensus+DPO not met for polite at 20 %"),  # one that is ahead is enough
+    ],
+)
+def test_the_bar_takes_seeds_and_every_other_method(seeds, others, verdict):
+    _, bar, _ = said(rows("polite", 0.2, {**others, "consensus_dpo": 0.7}, seeds))
+    assert verdict in bar
+    assert bar.endswith("Consensus open everywhere.")
