@@ -10,13 +10,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+import yaml
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 import gapo
 import literal
 import tiny
 from gapo.errors import InputError, TrainingStopped
+from gapo.model.wheel import folder_name
 from gapo.objectives import objectives
+from gapo.training.card import model_card
 from gapo.training.record import PAIR_SCHEMA
 from runs_of_tests import StopAfter, text_rows, trainer, weights
 
@@ -386,6 +389,21 @@ def test_the_card_names_method_knobs_data_noise_and_result(tmp_path):
         f"| epochs | {run.state.epoch:.3g} |",
     ):
         assert words in card
+    assert yaml.safe_load(card.split("---")[1])["tags"] == ["gapo", "preference-optimization"]  # each once
+
+
+def test_the_card_of_a_model_from_a_wheel_has_its_name_base_and_licence(tmp_path):
+    run = trainer(tmp_path, text_rows(16), objective="simpo")
+    run.model.config._name_or_path = f"/somewhere/models/{folder_name('smollm2-135m-instruct')}"
+    card = model_card(run)
+    assert "# smollm2-135m-instruct trained with simpo\n" in card
+    assert "/somewhere" not in card
+    assert yaml.safe_load(card.split("---")[1]) == {
+        "library_name": "transformers",
+        "tags": ["gapo", "preference-optimization", "simpo"],
+        "base_model": "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "license": "apache-2.0",
+    }
 
 
 class FakeHub:

