@@ -30,7 +30,10 @@ def tables(rows: Rows) -> Tables:
     sizes = summarised(where(rows, what="size"), ["rate", "width"], ("weights", "loss", "area"))
     moments = summarised(where(rows, what="moment"), ["rate", "epoch", "signal"], ("area", "estimated"))
     return {
-        "moments": sorted(moments, key=lambda row: (row["rate"], row["signal"], row["epoch"])),
+        "moments": [
+            {**row, "labels": _flipped(row)}
+            for row in sorted(moments, key=lambda row: (row["rate"], row["signal"], row["epoch"]))
+        ],
         "sizes": sorted((_on_a_line(row) for row in sizes), key=lambda row: (row["rate"], row["width"])),
     }
 
@@ -38,7 +41,12 @@ def tables(rows: Rows) -> Tables:
 def _on_a_line(row: Row) -> Row:
     """A model has the same number of weights at every seed."""
     kept = {key: value for key, value in row.items() if key not in ("weights_low", "weights_high")}
-    return {**kept, "labels": f"{100 * row['rate']:.0f} % flipped", "log_weights": round(log10(row["weights"]), 3)}
+    sizes = {"millions": row["weights"] / 1e6, "log_weights": round(log10(row["weights"]), 3)}
+    return {**kept, "labels": _flipped(row), **sizes}
+
+
+def _flipped(row: Row) -> str:
+    return f"{100 * row['rate']:.0f} % flipped"
 
 
 def findings(found: Tables) -> list[str]:
@@ -70,8 +78,9 @@ def _by_size(sizes: Rows) -> str:
 
 
 AREA, RATE = Column("area", "area under ROC", PLAIN), Column("rate", "share of labels flipped", SHARE)
+LABELLED = Column("labels", "labels", WORDS)
 EPOCH, SIGNAL = Column("epoch", "share of the epoch", SHARE), Column("signal", "found by", WORDS)
-WEIGHTS, LOG = Column("weights", "weights", PLAIN), Column("log_weights", "weights, log10", PLAIN)
+WEIGHTS, LOG = Column("millions", "million weights", PLAIN), Column("log_weights", "weights, log10", PLAIN)
 LABELS = Study(
     name="labels",
     title="When, and in how large a model, wrong labels are told",
@@ -85,9 +94,9 @@ LABELS = Study(
     "Sizes are start models trained from nothing as the lab's own was, with labels turned afterwards; a seed sets "
     "their first weights too.",
     exhibits=(
-        Curves("over_training", "moments", "Who finds flips as training goes on", EPOCH, AREA, SIGNAL, RATE),
+        Curves("over_training", "moments", "Wrong labels found as training goes on", EPOCH, AREA, SIGNAL, LABELLED),
         Sheet("moments", "Over training", (RATE, SIGNAL, EPOCH, AREA, Column("estimated", "estimated share"))),
-        Curves("sizes", "sizes", "Who finds flips", LOG, AREA, Column("labels", "labels", WORDS)),
+        Curves("sizes", "sizes", "Wrong labels found in models of several sizes", LOG, AREA, LABELLED),
         Sheet("sizes", "By the size of the model", (RATE, Column("width", "width", PLAIN), WEIGHTS, AREA)),
     ),
 )
