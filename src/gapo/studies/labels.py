@@ -29,11 +29,9 @@ def grid(scale: Scale) -> list[Cell]:
 def tables(rows: Rows) -> Tables:
     sizes = summarised(where(rows, what="size"), ["rate", "width"], ("weights", "loss", "area"))
     moments = summarised(where(rows, what="moment"), ["rate", "epoch", "signal"], ("area", "estimated"))
+    ordered = sorted(moments, key=lambda row: (row["rate"], row["signal"], row["epoch"]))
     return {
-        "moments": [
-            {**row, "labels": _flipped(row)}
-            for row in sorted(moments, key=lambda row: (row["rate"], row["signal"], row["epoch"]))
-        ],
+        "moments": [{**row, "labels": _flipped(row)} for row in ordered],
         "sizes": sorted((_on_a_line(row) for row in sizes), key=lambda row: (row["rate"], row["width"])),
     }
 
