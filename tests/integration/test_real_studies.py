@@ -11,7 +11,7 @@ from gapo.cli.main import app
 from gapo.errors import InputError
 from gapo.pairs.formats import load_pairs
 from gapo.report.publish import Results
-from gapo.report.study_files import CARD, PAGE, ROWS, disagreements
+from gapo.report.study_files import ABOUT, CARD, PAGE, ROWS, disagreements
 from gapo.studies import catalogue, real_looks
 from gapo.studies.catalogue import BY_NAME, REAL_STUDIES
 from gapo.studies.planned import NOT_YET
@@ -189,6 +189,11 @@ def test_the_queue_tunes_first_and_trains_with_what_was_chosen(tmp_path, recipe,
     assert all(
         task.recipe["train"]["learning_rate"] == chosen for task in tasks_of([noise], results.setting([tuning, noise]))
     )
+    where = ["--runs", str(results.store.root), "--out", str(results.folder)]
+    assert CliRunner().invoke(app, ["study", "real", "--from-runs", *where]).exit_code == 0
+    assert (
+        json.loads((results.folder / tuning.name / ABOUT).read_text())["tuned"] == []
+    )  # it chooses, and has no choice
 
 
 def test_adapters_are_tuned_apart_from_all_weights(tmp_path, recipe):

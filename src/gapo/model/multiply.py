@@ -1,7 +1,7 @@
 """Matrix products in fp32 by oneDNN, on processors where PyTorch's usual library leaves half of the speed unused.
 
 PyTorch multiplies fp32 matrices with MKL, which keeps to AVX2 on processors that are not Intel's. On one with AVX-512
-oneDNN, which comes with PyTorch too, takes 0.45 of the time for the same fp32 arithmetic, summed in another order.
+oneDNN, which comes with PyTorch too, takes less time (LOG.md) for the same fp32 arithmetic, summed in another order.
 PyTorch has a switch for it, but only as a leave to round to bf16, and for attention's small products it is slower.
 """
 

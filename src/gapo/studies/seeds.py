@@ -17,6 +17,7 @@ EXACT_UP_TO = 6  # values: 6^6 resamples are counted out, more are drawn
 DRAWS = 20_000
 BY_STUDENT = 3  # values: no resample of them goes beyond the outermost, and the mean does once in four times
 ENOUGH = 3  # seeds: of two nothing is called clear
+NO_WIDTH = 1e-9  # of an interval: three values that happen to be equal say nothing about their spread
 HELD = {2: 0.50, 3: 0.95, 4: 0.87, 5: 0.92}  # how often such an interval holds the mean of normal values
 
 
@@ -31,9 +32,11 @@ class Estimate:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval lies on one side of zero; of two seeds none is wide enough to say."""
-        known = self.low is not None and self.high is not None and self.seeds >= ENOUGH
-        return known and not (self.low or 0.0) <= 0 <= (self.high or 0.0)
+        """Whether the interval lies on one side of zero; not of two seeds, nor of three that are equal."""
+        if self.low is None or self.high is None or self.seeds < ENOUGH:
+            return False
+        spread = self.seeds > BY_STUDENT or self.high - self.low > NO_WIDTH
+        return spread and not self.low <= 0 <= self.high
 
     def above(self, level: float) -> Estimate:
         """How far it lies above a level."""

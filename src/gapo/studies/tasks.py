@@ -169,7 +169,7 @@ def rows_of(study: Study, setting: Setting, kept: Sequence[Row] = ()) -> tuple[R
     rows: Rows = []
     missing: list[str] = []
     earlier = {row["run"] for row in kept}
-    every = list(asked_for(study, setting))
+    every = asked_for(study, setting)
     cells = Counter(asked.address for asked, _ in every)
     for asked, _ in every:
         labels = {"method": asked.cell.method, **asked.cell.labels, "seed": asked.seed, "run": asked.address}

@@ -12,7 +12,7 @@ def rows(data, rate, accuracies, seeds=3):
     """One run a method and seed, each seed a little off in its own way."""
     return [
         {"what": "outcome", "data": data, "flips": "at random", "rate": rate, "method": method, "seed": seed}
-        | {"accuracy": accuracy + 0.001 * seed * (1 + place % 2), "accuracy_before": 0.5, "kl": 0.1, "run": f"{place}"}
+        | {"accuracy": accuracy + 0.001 * seed * (1 + place), "accuracy_before": 0.5, "kl": 0.1, "run": f"{place}"}
         for place, (method, accuracy) in enumerate(accuracies.items())
         for seed in range(seeds)
     ]
@@ -27,7 +27,7 @@ LEVEL = dict.fromkeys(OTHERS, 0.6)
 
 def test_both_of_ours_stand_beside_the_best_other():
     accuracy, _, judges = said(rows("polite", 0.4, {**LEVEL, "gapo": 0.65, "consensus": 0.7, "consensus_dpo": 0.8}))
-    assert "polite at 40 % Consensus+DPO 80.1 %, Consensus 70.2 %, best other GAPO 65.1 %" in accuracy
+    assert "polite at 40 % Consensus+DPO 80.7 %, Consensus 70.6 %, best other GAPO 65.5 %" in accuracy
     assert accuracy.count("ours not run yet") == 3
     assert "not looked at yet" in judges
 

@@ -53,6 +53,8 @@ def test_three_seeds_have_students_interval(values):
 
 def test_two_seeds_are_never_clear_and_three_only_where_they_agree():
     assert not estimate([0.1, 0.1]).clear
+    assert not estimate([0.1, 0.1, 0.1]).clear  # by chance equal: accuracies on 80 pairs are coarse
+    assert estimate([0.1, 0.1, 0.1, 0.1]).clear
     assert estimate([0.09, 0.1, 0.11]).clear
     assert not estimate([0.02, 0.1, 0.18]).clear  # all above zero, yet 0.1 +- 0.2
 
