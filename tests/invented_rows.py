@@ -2,7 +2,7 @@
 
 from gapo.studies.consensus_looks import DOUBTED
 from gapo.studies.consensus_looks import SIZES as LEADERS
-from gapo.studies.labels_looks import ALIGNMENT, MARGIN, WIDTHS
+from gapo.studies.labels_looks import GRADIENTS, MARGIN, SCOPES, STATES, WIDTHS
 from gapo.studies.looks import SIGNALS, SIZES
 from gapo.studies.real_probe import LOW, MEASURES
 from gapo.studies.real_probe_looks import SIZES as REAL_SIZES
@@ -74,7 +74,7 @@ def consensus(task, outcome, number):
     if not task.trained:
         areas = [(rate, 0.6 + rate / 10 + 0.1 * number) for rate in (0.2, 0.4)]
         rows = [{"what": "size", "rate": rate, "leaders": n, "area": a - 1 / n} for rate, a in areas for n in LEADERS]
-        names = ("layer 1 of 3", "head", "top", "all")
+        names = ("states", "gradients of layer 1 of 3", "gradients of head", "gradients of all layers")
         return rows + [{"what": "layer", "rate": rate, "layer": name, "area": a} for rate, a in areas for name in names]
     doubts, rate = {}, task.recipe["noise"]["rate"]
     if task.recipe["objective"]["name"] in DOUBTED:
@@ -91,14 +91,17 @@ def labels(task, outcome, number):
                 "width": width,
                 "weights": 1000 * width,
                 "loss": 0.5,
+                "signal": signal,
                 "rate": rate,
                 "area": 0.5 + rate * number,
             }
             for width in WIDTHS
+            for signal in SCOPES
             for rate in (0.2, 0.4)
         ]
     told = [
-        {"signal": ALIGNMENT, "area": 0.8 - 0.1 * number, "estimated": 0.2},
+        {"signal": STATES, "area": 0.8 - 0.1 * number, "estimated": 0.2},
+        {"signal": GRADIENTS, "area": 0.7 - 0.1 * number, "estimated": 0.3},
         {"signal": MARGIN, "area": 0.6 + 0.1 * number},
     ]
     return [{"what": "moment", "epoch": epoch, **row} for epoch in (0.0, 0.25, 0.5, 0.75, 1.0) for row in told]
@@ -119,7 +122,7 @@ def real_human(task, outcome, number):
 
 def real_consensus(task, outcome, number):
     if not task.trained:
-        told = {"what": "told", "leaders": 400, "scope": "top"}
+        told = {"what": "told", "leaders": 400, "scope": task.recipe["train"].get("consensus_scope", "top")}
         rows = [{**told, "truth": "turned at random", "rate": rate, "area": 0.6 + rate} for rate in (0.2, 0.4)]
         return [*rows, {**told, "truth": "disputed", "rate": 0.0, "area": 0.5 + 0.1 * number}]
     doubts = {**consensus(task, outcome, number)[0], "what": "outcome", "kl": 0.1 * number}

@@ -33,6 +33,7 @@ CASES: dict[str, dict[str, object]] = {
     "gradnorm_two_pass": {"objective": "gradnorm", "anchor_engine": "two_pass"},
     "length_only": {"objective": "length_only", "anchor_engine": "two_pass"},
     "consensus": {"objective": "consensus"},
+    "consensus_full": {"objective": "consensus", "consensus_scope": "full"},
     "consensus_running": {"objective": "consensus", "consensus_judge": "running"},
     "sam": {"objective": "simpo", "sam_radius": 0.05},
     "lora": {"lora": True, "anchor_engine": "bank"},
@@ -56,6 +57,7 @@ EVERYWHERE = [
     "dr_dpo",
     "alpha_dpo",
     "length_only",
+    "consensus",
     "sam",
     "lora_two_pass",
     "lora_dpo",
@@ -73,7 +75,7 @@ DDP = [
     "gradnorm",
     "gradnorm_two_pass",
     "lora",
-    "consensus",
+    "consensus_full",
     "consensus_running",
 ]
 FSDP2 = [*EVERYWHERE, "efficient"]

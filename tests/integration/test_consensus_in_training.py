@@ -1,6 +1,7 @@
 """`consensus` through the trainer: what judges, what is written down, and that a resumed run is the same run."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,6 +11,8 @@ import torch
 from gapo.consensus.mixture import Mixture
 from gapo.errors import InputError
 from gapo.training import doubts
+from gapo.training.config import PreferenceConfig
+from gapo.training.doubts import judging_forwards, scope_of
 from runs_of_tests import StopAfter, text_rows, trainer, weights
 
 SGD = {"optim": "sgd", "learning_rate": 0.1}
@@ -53,8 +56,10 @@ def test_where_every_label_is_surely_wrong_it_learns_the_opposite(tmp_path, monk
     assert torch.allclose(weights(one), weights(other), atol=1e-10)
 
 
-@pytest.mark.parametrize("judge", ["start", "running"])
-@pytest.mark.parametrize("scope", ["top", "full"])
+@pytest.mark.parametrize(
+    ("judge", "scope"),
+    [("start", "auto"), ("start", "top"), ("start", "full"), ("running", "auto"), ("running", "top")],
+)
 def test_the_record_has_every_alignment_and_doubt(tmp_path, judge, scope):
     run = trainer(
         tmp_path, text_rows(160), objective="consensus", consensus_judge=judge, consensus_scope=scope,
@@ -113,12 +118,24 @@ def test_gapos_gap_is_a_factor_with_any_exact_engine(tmp_path, engine):
         ({"consensus_judge": "running", "sam_radius": 0.1}, "which SAM does not allow; use start"),
         ({"objective": "consensus_gapo", "consensus_judge": "running"}, "which an anchor does not allow; use start"),
         ({"objective": "consensus_dpo", "consensus_judge": "running"}, "which consensus_dpo does not weigh; use start"),
+        ({"consensus_judge": "running", "consensus_scope": "states"}, "by the gradients it trains with, not by states"),
         ({"consensus_scope": "nothing_of_that_name"}, "matches no trained parameter"),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path, options, said):
     with pytest.raises(InputError, match=said):
         trainer(tmp_path, **{"objective": "consensus", **options}).train()
+
+
+@pytest.mark.parametrize(
+    ("judge", "scope", "meant", "forwards"),
+    [("start", "auto", "states", 1), ("start", "top", "top", 3), ("running", "auto", "full", 0)],
+)
+def test_what_judges_where_nothing_is_said_and_what_it_takes(tmp_path, judge, scope, meant, forwards):
+    config = PreferenceConfig(str(tmp_path), objective="consensus", consensus_judge=judge, consensus_scope=scope)
+    assert scope_of(config) == meant
+    assert judging_forwards(config) == forwards
+    assert judging_forwards(replace(config, objective="simpo")) == 0
 
 
 def test_few_pairs_are_judged_with_a_word_of_warning(tmp_path, caplog):

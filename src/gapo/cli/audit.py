@@ -60,8 +60,9 @@ def audit(
         bool, typer.Option("--find-wrong", help="Also rank the labels most likely wrong; OUT has the others.")
     ] = False,
     judges: Annotated[
-        str, typer.Option("--judge-scope", help="Whose gradients judge labels: full, top, lm_head, or a regex.")
-    ] = "full",
+        str,
+        typer.Option("--judge-scope", help="What judges labels: states, or gradients: full, top, lm_head, or a regex."),
+    ] = "states",
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes of this machine that share the work.")
@@ -119,7 +120,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _Wrong:
-    """That wrong labels are to be found, by whose gradients, and where the other pairs go."""
+    """That wrong labels are to be found, by what, and where the other pairs go."""
 
     scope: str
     out: Path | None

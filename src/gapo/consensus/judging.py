@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,18 +17,21 @@ from gapo.anchor.bank import GradientBank
 from gapo.anchor.fill import fill, pairs_at_once
 from gapo.consensus.direction import along_others, evened, units
 from gapo.consensus.mixture import Mixture, fit
-from gapo.consensus.scope import FULL, judging_parameters, only
+from gapo.consensus.scope import STATES, judging_parameters, only
 from gapo.consensus.sketch import SIZE, Signs
+from gapo.consensus.states import StateSketches
 from gapo.model.kept_tensors import keep, read_kept
-from gapo.model.passes import Precision, batch_tokens
+from gapo.model.passes import Precision, batch_tokens, idle_batch, idle_passes
 from gapo.model.ranks import ALONE, Ranks
 from gapo.model.reference import Progress, content_key, fingerprint, in_order, no_progress
-from gapo.pairs.collate import collate, length_groups, row_widths
+from gapo.model.sharding import fresh_weights, no_graph
+from gapo.pairs.collate import PairBatch, collate, length_groups, row_widths
 from gapo.pairs.encode import EncodedPair
 from gapo.storage import cache_folder
 
-WHAT = "gradient sketches"
+WHAT = "sketches of pairs"
 SLICE = 64  # pairs kept together: about a minute of a large model
+TOKENS_AT_ONCE = 4096  # the states of every layer stand side by side: 2 GB of an 8B model
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def sketches_of(
     pairs: Sequence[EncodedPair],
     pad_id: int,
     *,
-    scope: str = FULL,
+    scope: str = STATES,
     cache: bool = True,
     progress: Progress = no_progress,
     precision: Precision = nullcontext,
@@ -60,20 +63,19 @@ def sketches_of(
     shared: bool = False,
     ranks: Ranks = ALONE,
 ) -> Tensor:
-    """Unit sketches of the margin gradients, in the order given, on the CPU; `ranks` share the work.
+    """Unit sketches of the pairs, in the order given, on the CPU; `ranks` share the work.
 
     They are kept on disk by content, a slice at a time, so that an interrupted pass goes on. As with reference
     log-probs a label is no part of it: what is kept has the responses in an order of their own, and a turned pair's
     sketch is the other's with another sign. Adapters begin at random, so theirs are not kept.
     """
-    parameters = judging_parameters(model, scope)
     print_of_model = fingerprint(model) if cache and not hasattr(model, "disable_adapter") else None
     slices = [np.arange(start, min(start + SLICE, len(pairs))) for start in range(0, len(pairs), SLICE)]
     if ranks.alone:  # runs side by side take them in different orders, and find what the others have kept
         Random(os.getpid()).shuffle(slices)
     found = torch.empty(len(pairs), SIZE, dtype=torch.float16)
-    with only(model, parameters):
-        compute = _Pass(model, Signs(parameters), pairs_at_once(model), pad_id, precision, shared, ranks)
+    with _sketching(model, scope, precision) as sketch:
+        compute = _Pass(model, sketch, pad_id, shared, ranks)
         for places in progress(slices):
             some, turned = in_order([pairs[int(i)] for i in places])
             path = None
@@ -85,30 +87,57 @@ def sketches_of(
     return found.float()
 
 
+Sketch = Callable[[PairBatch], Tensor]
+
+
+@contextmanager
+def _sketching(model: nn.Module, scope: str, precision: Precision) -> Iterator[Sketch]:
+    """How a batch becomes sketches: by a forward alone, or by every pair's gradient, sketched and forgotten."""
+    if scope == STATES:
+        states = StateSketches(model)
+
+        def by_states(batch: PairBatch) -> Tensor:
+            with no_graph(model), fresh_weights(model), precision():
+                return states(batch)
+
+        yield by_states
+        return
+    parameters = judging_parameters(model, scope)
+    signs, bank, at_once = Signs.of(parameters), GradientBank(parameters), pairs_at_once(model)
+
+    def by_gradients(batch: PairBatch) -> Tensor:
+        fill(bank, model, [batch], precision, at_once=at_once)
+        return signs.sketch(bank.parts(parameters), len(batch))
+
+    with only(model, parameters):
+        yield by_gradients
+
+
 @dataclass(frozen=True)
 class _Pass:
-    """Gradients of some pairs at a time, sketched and forgotten."""
+    """Batches of like length, one after the other."""
 
     model: nn.Module
-    signs: Signs
-    at_once: int
+    sketch: Sketch
     pad_id: int
-    precision: Precision
     shared: bool
     ranks: Ranks
 
     def __call__(self, pairs: Sequence[EncodedPair]) -> Tensor:
         device = next(self.model.parameters()).device
-        found, bank = torch.zeros(len(pairs), SIZE), GradientBank(self.signs.parameters)
+        found = torch.zeros(len(pairs), SIZE)
         was_training = self.model.training
         self.model.eval()
         try:
             widths, rows = row_widths(pairs, self.shared), 1 if self.shared else 2
-            groups = list(length_groups(widths, rows, batch_tokens(self.model)))
-            for group in groups[self.ranks.here :: self.ranks.total]:
+            every = list(length_groups(widths, rows, min(TOKENS_AT_ONCE, batch_tokens(self.model))))
+            groups = every[self.ranks.here :: self.ranks.total]
+            idle = idle_passes(self.model, len(groups))
+            for group in groups:
                 batch = collate([pairs[int(i)] for i in group], self.pad_id, self.shared).to(device)
-                fill(bank, self.model, [batch], self.precision, at_once=self.at_once)
-                found[torch.from_numpy(group)] = units(self.signs.sketch(bank.parts(bank.parameters), len(group)))
+                found[torch.from_numpy(group)] = units(self.sketch(batch))
+            for _ in range(idle):
+                self.sketch(idle_batch(collate(pairs[:1], self.pad_id, self.shared).to(device)))
         finally:
             self.model.train(was_training)
         return self.ranks.sum(found.to(self.ranks.device)).cpu().half()

@@ -1,4 +1,4 @@
-"""Whose gradients judge a label: all of them tell most, those of the top layers less at half the cost."""
+"""By what a label is judged: hidden states of one forward, or gradients, of all parameters or of some."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from gapo.anchor.gap import parameters_in_scope
 
-TOP, FULL = "top", "full"
+AUTO, STATES, TOP, FULL = "auto", "states", "top", "full"
 SHARE, FEWEST = 0.25, 2  # of the layers
 
 

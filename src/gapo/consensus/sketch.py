@@ -21,26 +21,34 @@ SEED = 20_261_118  # any; the same for all, so that sketches of two runs can be 
 
 
 class Signs:
-    """A random sign for every entry of some parameters: a byte each, drawn once."""
+    """A random sign for every entry of some tensors, of so many entries each: a byte a sign, drawn once."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter], size: int = SIZE, seed: int = SEED) -> None:
-        self.parameters, self.size = tuple(parameters), size
+    def __init__(
+        self, entries: Sequence[int], size: int = SIZE, seed: int = SEED, device: torch.device | str = "cpu"
+    ) -> None:
+        self.size = size
         draw = torch.Generator().manual_seed(seed)
-        self._signs = [_signs(p.numel(), draw).to(p.device) for p in self.parameters]
-        self._starts = [sum(p.numel() for p in self.parameters[:k]) for k in range(len(self.parameters))]
+        self._signs = [_signs(count, draw).to(device) for count in entries]
+        self._starts = [sum(entries[:k]) for k in range(len(entries))]
+
+    @classmethod
+    def of(cls, parameters: Sequence[nn.Parameter], size: int = SIZE, seed: int = SEED) -> Signs:
+        """For the gradients of these parameters, where they lie."""
+        device = parameters[0].device if parameters else "cpu"
+        return cls([p.numel() for p in parameters], size, seed, device)
 
     def sketch(self, blocks: Iterable[tuple[int, slice, Tensor]], pairs: int) -> Tensor:
-        """The sketches of so many pairs from all parts of their gradients: parameter, columns, `[pairs, entries]`."""
+        """The sketches of so many pairs from all parts of their vectors: tensor, columns, `[pairs, entries]`."""
         total = torch.zeros(pairs, self.size, dtype=torch.float32)
-        for parameter, columns, block in blocks:
-            total += self._folded(parameter, columns.start, block).cpu()
+        for tensor, columns, block in blocks:
+            total += self._folded(tensor, columns.start, block).cpu()
         return total
 
-    def _folded(self, parameter: int, start: int, block: Tensor) -> Tensor:
-        """What some entries of one parameter's gradients add to the sketches."""
+    def _folded(self, tensor: int, start: int, block: Tensor) -> Tensor:
+        """What some entries of one tensor add to the sketches."""
         width = block.shape[1]
-        first = (self._starts[parameter] + start) % self.size
-        signed = block * self._signs[parameter][start : start + width]
+        first = (self._starts[tensor] + start) % self.size
+        signed = block * self._signs[tensor][start : start + width].to(block.device)
         return pad(signed, (first, -(first + width) % self.size)).view(len(block), -1, self.size).sum(1)
 
 

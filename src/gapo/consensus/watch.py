@@ -50,13 +50,16 @@ class Watch:
     def step(self, model: nn.Module, batches: Sequence[PairBatch], prompts: Tensor, weigh: Weigh) -> Watched:
         """Judge the pairs by earlier steps, add up their weighted gradients, then take them in."""
         trained = tuple(p for p in model.parameters() if p.requires_grad)
-        signs = self._signs_of(model)
+        judging = judging_parameters(model, self.scope)
+        if self._signs is None:
+            self._signs = Signs.of(judging)
+        signs = self._signs
         bank, gradient = GradientBank(trained), [torch.zeros_like(p) for p in trained]
         nothing = torch.empty(0, dtype=torch.float64)
         none_yet = (torch.empty(0, dtype=torch.long), PairLogps.none(), torch.empty(0, signs.size), nothing, nothing)
         seen: list[tuple[Tensor, PairLogps, Tensor, Tensor, Tensor]] = [none_yet]  # a rank may have no pair
         for places, policy in in_turn(bank, model, batches, self.precision, at_once=pairs_at_once(model)):
-            sketch = signs.sketch(bank.parts(signs.parameters), len(places))
+            sketch = signs.sketch(bank.parts(judging), len(places))
             alignment = self.window.alignments(sketch, prompts[places])
             wrong = self.window.wrong(alignment)
             bank.add_weighted(weigh(places, policy, wrong.to(policy.chosen.device)), gradient)
@@ -68,11 +71,6 @@ class Watch:
         sketches, alignment, wrong = (torch.cat([one[k] for one in seen])[back] for k in (2, 3, 4))  # type: ignore[misc]
         self.window.add(self.ranks.gather(sketches), self.ranks.gather(prompts))
         return Watched(policy, alignment, wrong, gradient)
-
-    def _signs_of(self, model: nn.Module) -> Signs:
-        if self._signs is None:
-            self._signs = Signs(judging_parameters(model, self.scope))
-        return self._signs
 
     def state(self) -> dict[str, Any]:
         """The mixture, for a checkpoint; the window's tensors have a file of their own."""

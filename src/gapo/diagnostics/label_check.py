@@ -1,6 +1,6 @@
 """Would wrong labels be found in these data? Some are flipped on purpose, in memory, and looked for.
 
-A flip turns a sketch's sign, so no further gradient is needed. The data's own wrong labels count as right ones here,
+A flip turns a sketch's sign, so no further pass is needed. The data's own wrong labels count as right ones here,
 which makes the check a little harder than the task itself.
 """
 

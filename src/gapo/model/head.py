@@ -68,6 +68,17 @@ class Head:
             [checkpoint(self._chunk_logps, h, t, use_reentrant=False, preserve_rng_state=False) for h, t in parts]
         )
 
+    def surprises(
+        self,
+        hidden: Float[Tensor, "positions hidden"],
+        targets: Int[Tensor, " positions"],
+        words: Float[Tensor, "vocabulary words"],
+    ) -> Float[Tensor, "positions words"]:
+        """(onehot(target) - p) @ words at each position: what the model did not expect, in few numbers."""
+        chunk = max(1, CHUNK_ENTRIES // self.vocabulary)
+        parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
+        return torch.cat([words[t] - self.logits(h).softmax(dim=1) @ words for h, t in parts])
+
     def _chunk_logps(self, hidden: Tensor, targets: Tensor) -> Tensor:
         logits = self.logits(hidden)
         return logits.gather(1, targets[:, None]).squeeze(1) - logits.logsumexp(dim=1)

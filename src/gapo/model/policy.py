@@ -45,12 +45,24 @@ def last_hidden(model: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> 
 
 def batch_hidden(model: nn.Module, batch: PairBatch) -> Tensor:
     """Hidden states of a batch, whichever its layout."""
-    if not batch.shared:
-        return last_hidden(model, batch.input_ids, batch.attention_mask)
+    return _of_backbone(model, batch).last_hidden_state  # type: ignore[no-any-return]
+
+
+def every_hidden(model: nn.Module, batch: PairBatch) -> tuple[Tensor, ...]:
+    """The states that enter each layer, the embedding first, and last of all what `batch_hidden` gives."""
+    output = _of_backbone(model, batch, output_hidden_states=True)
+    if not output.hidden_states:
+        raise InputError(f"{type(causal_lm(model)).__name__} does not show the states of its layers; use gradients")
+    return (*output.hidden_states[:-1], output.last_hidden_state)
+
+
+def _of_backbone(model: nn.Module, batch: PairBatch, **options: bool) -> Any:
     backbone = backbone_of(model)
+    if not batch.shared:
+        rows = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        return backbone(**rows, use_cache=False, **options)
     with shared_attention(backbone, batch) as inputs:
-        output = backbone(input_ids=batch.input_ids, use_cache=False, **inputs)
-    return output.last_hidden_state  # type: ignore[no-any-return]
+        return backbone(input_ids=batch.input_ids, use_cache=False, **inputs, **options)
 
 
 def pair_logps(model: nn.Module, batch: PairBatch) -> PairLogps:

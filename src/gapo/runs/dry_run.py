@@ -33,6 +33,7 @@ from gapo.runs.recipe import Recipe, runs_of
 from gapo.runs.run import config_from
 from gapo.runs.sizes import Sizes
 from gapo.training.config import PreferenceConfig
+from gapo.training.doubts import judging_forwards
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,8 @@ class DryRun:
 
     @property
     def judging_hours(self) -> float:
-        """A forward and a backward over all pairs that judge their labels, once, before the first step."""
-        watched = self.args.chosen_objective().watched and self.args.consensus_judge == "start"
-        return 3 * watched * self.train.pairs * self.forward_seconds / self.batches.processes / 3600
+        """The pass over all pairs that judges their labels, once, before the first step."""
+        return judging_forwards(self.args) * self.train.pairs * self.forward_seconds / self.batches.processes / 3600
 
     @property
     def evaluation_hours(self) -> float:

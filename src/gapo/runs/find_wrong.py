@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from gapo.consensus.judging import judged, sketches_of
 from gapo.consensus.mixture import fit_with_interval
-from gapo.consensus.scope import FULL, judging_parameters
+from gapo.consensus.scope import STATES, judging_parameters
 from gapo.diagnostics.auditing import AuditSettings
 from gapo.diagnostics.label_check import label_check
 from gapo.diagnostics.tables import column
@@ -64,7 +64,7 @@ def find_wrong_labels(
     tokenizer: Any = None,
     *,
     out: str | Path | None = None,
-    scope: str = FULL,
+    scope: str = STATES,
     template: str = "auto",
     max_length: int = 2048,
     limit: int | None = None,
@@ -73,8 +73,9 @@ def find_wrong_labels(
     """Rank the labels of these pairs, most likely wrong first, and check on known flips whether that can be done here.
 
     `model` is a name that `load_policy` knows, a run or adapter folder, or a model with its tokenizer. `scope` says
-    whose gradients judge: full, top, lm_head, or a regex. `seed` is that of the flips. With `out` the folder gets
-    `wrong.parquet`, `wrong.json` and `relabel.jsonl`, and serves as `consensus_judge` of a training run.
+    what judges: states (a forward alone), or gradients: full, top, lm_head, or a regex. `seed` is that of the flips.
+    With `out` the folder gets `wrong.parquet`, `wrong.json` and `relabel.jsonl`, and serves as `consensus_judge` of a
+    training run.
     """
     from gapo.runs.audit import Asked, place_of
 
@@ -91,7 +92,8 @@ def find_wrong_labels(
 
 def refuse_judging(pairs: PairSet, model: nn.Module, scope: str, key: str = "--judge-scope") -> None:
     """What would make the search pointless, said before anything is computed. `key` is the user's name of the scope."""
-    judging_parameters(model, scope, key)
+    if scope != STATES:
+        judging_parameters(model, scope, key)
     _refuse_few(pairs, len(pairs))
 
 
@@ -108,7 +110,7 @@ def find_wrong(
     tokenizer: Any,
     asked: Asked,
     *,
-    scope: str = FULL,
+    scope: str = STATES,
     progress: Progress = no_progress,
     ranks: Ranks = ALONE,
 ) -> WrongLabels:

@@ -15,12 +15,14 @@ from gapo.studies.scale import Scale
 from gapo.studies.study import Study
 
 BETWEEN = (0.1, 0.3)  # of ours alone, to see whether the estimated rate follows the true one
+JUDGED = {"train.consensus_scope": "states"}  # said in every recipe: runs judged by gradients are other runs
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "drop": (OURS, {"objective.correct": False}),
+    "drop": (OURS, {**JUDGED, "objective.correct": False}),
+    "all gradients": (OURS, {"train.consensus_scope": "full"}),
     "running": (OURS, {"train.consensus_judge": "running"}),
     "top layers": (OURS, {"train.consensus_scope": "top"}),
     "head": (OURS, {"train.consensus_scope": "lm_head"}),
-    "GAPO's gap": ("consensus_gapo", {}),
+    "GAPO's gap": ("consensus_gapo", JUDGED),
 }
 
 
@@ -36,13 +38,15 @@ def grid(scale: Scale) -> list[Cell]:
             for variant, (method, changes) in VARIANTS.items()
             for rate in NOISY
         ),
-        Cell(OURS, labels={"variant": "start model"}, trained=False),
+        Cell(OURS, JUDGED, {"variant": "start model"}, trained=False),
     ]
 
 
 def _cell(method: str, kind: str, rate: float, variant: str = USUAL, changes: dict[str, Any] | None = None) -> Cell:
     flips = {"noise.kind": kind, "noise.rate": rate} if rate else {}
-    return Cell(method, {**flips, **(changes or {})}, {"flips": KINDS[kind], "rate": rate, "variant": variant})
+    if changes is None:
+        changes = {} if method in OTHERS else JUDGED
+    return Cell(method, {**flips, **changes}, {"flips": KINDS[kind], "rate": rate, "variant": variant})
 
 
 VARIANT, LINE = Column("variant", "variant", WORDS), Column("line", "share of wrong labels", WORDS)
@@ -88,7 +92,7 @@ CONSENSUS = Study(
         Sheet("rates", "What is doubted", (FLIPS, Column("true_rate", "true share", SHARE), *DOUBTS)),
         Curves("sizes", "sizes", "Who finds flips", POWER, AREA, Column("labels", "labels", WORDS)),
         Sheet("sizes", "By the number of pairs in the direction", (RATE, LEADERS, AREA)),
-        Sheet("layers", "By the layers whose gradients are looked at", (RATE, Column("layer", "layer", WORDS), AREA)),
+        Sheet("layers", "By what is looked at", (RATE, Column("layer", "judged by", WORDS), AREA)),
         Sheet("variants", "Variants", (RATE, VARIANT, ACCURACY, Column("gain", "minus as it is", POINTS), *DOUBTS)),
     ),
 )

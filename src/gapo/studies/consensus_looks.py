@@ -52,14 +52,14 @@ def doubts_of(run: StoredRun) -> Row:
 
 
 def told_at_the_start(run: StoredRun) -> Rows:
-    """Areas by the number of pairs that lead, and by the layers whose gradients are looked at.
+    """Areas by the number of pairs that lead, and by what is looked at: states, or the gradients of some layers.
 
     Labels are turned here, not in the recipe: a turned pair's sketch is the same with another sign, so that one pass
     serves all rates.
     """
 
     from gapo.consensus.judging import sketches_of
-    from gapo.consensus.scope import FULL
+    from gapo.consensus.scope import STATES
     from gapo.studies.probes import probed
     from gapo.training.dataset import prompt_numbers
 
@@ -69,19 +69,20 @@ def told_at_the_start(run: StoredRun) -> Rows:
     for layer, scope in scopes_of(data.start).items():
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == FULL else ())
-            if scope == FULL:
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == STATES else ())
+            if scope == STATES:
                 rows += [{"what": "size", "rate": rate, "leaders": size, "area": a} for size, a in areas.items()]
             rows.append({"what": "layer", "rate": rate, "layer": layer, "area": areas[len(data.pairs)]})
     return rows
 
 
 def scopes_of(model: nn.Module) -> dict[str, str]:
-    """Each layer alone, of many only some; the head, the top layers, and everything as in a run."""
+    """States as in a run; gradients of each layer alone, of many only some, of the head, the top layers, and all."""
     layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
     some = range(0, layers, -(-layers // LAYERS))
-    each = {f"layer {k + 1} of {layers}": rf"\.{k}\." for k in some}
-    return {**each, "head": "lm_head", "top": "top", "all": "full"}
+    each = {f"gradients of layer {k + 1} of {layers}": rf"\.{k}\." for k in some}
+    groups = {"head": "lm_head", "the top layers": "top", "all layers": "full"}
+    return {"states": "states", **each, **{f"gradients of {name}": scope for name, scope in groups.items()}}
 
 
 def areas_by_size(

@@ -7,12 +7,12 @@ from math import log10
 from gapo.studies.consensus_tables import NOISY
 from gapo.studies.exhibits import PLAIN, SHARE, WORDS, Column, Curves, Sheet
 from gapo.studies.grid import Cell
-from gapo.studies.labels_looks import ALIGNMENT, MARGIN, told_over_training
+from gapo.studies.labels_looks import GRADIENTS, MARGIN, STATES, told_over_training
 from gapo.studies.mechanism import STEPS
 from gapo.studies.rows import Row, Rows, Tables, first, where
 from gapo.studies.scale import Scale
 from gapo.studies.seeds import summarised
-from gapo.studies.sentences import percent, plain
+from gapo.studies.sentences import listed, percent, plain
 from gapo.studies.study import Study
 
 
@@ -27,12 +27,12 @@ def grid(scale: Scale) -> list[Cell]:
 
 
 def tables(rows: Rows) -> Tables:
-    sizes = summarised(where(rows, what="size"), ["rate", "width"], ("weights", "loss", "area"))
+    sizes = summarised(where(rows, what="size"), ["rate", "signal", "width"], ("weights", "loss", "area"))
     moments = summarised(where(rows, what="moment"), ["rate", "epoch", "signal"], ("area", "estimated"))
     ordered = sorted(moments, key=lambda row: (row["rate"], row["signal"], row["epoch"]))
     return {
         "moments": [{**row, "labels": _flipped(row)} for row in ordered],
-        "sizes": sorted((_on_a_line(row) for row in sizes), key=lambda row: (row["rate"], row["width"])),
+        "sizes": sorted((_on_a_line(row) for row in sizes), key=lambda row: (row["rate"], row["signal"], row["width"])),
     }
 
 
@@ -52,25 +52,25 @@ def findings(found: Tables) -> list[str]:
 
 
 def _over_training(moments: Rows, rate: float) -> str:
-    """Both signals at the start and at the end."""
-    ends = [first(moments, rate=rate, epoch=epoch, signal=name) for name in (ALIGNMENT, MARGIN) for epoch in (0.0, 1.0)]
-    if any(row is None for row in ends):
+    """Every signal at the start and at the end, and the share that is estimated at the start."""
+    names = (STATES, GRADIENTS, MARGIN)
+    ends = [[first(moments, rate=rate, epoch=end, signal=name) for end in (0.0, 1.0)] for name in names]
+    areas = [[plain(row["area"]) for row in both if row is not None] for both in ends]
+    if any(len(both) < 2 for both in areas) or ends[0][0] is None:
         return f"With {100 * rate:.0f} % flipped at random nothing was measured over training."
-    begin, end, margin_begin, margin_end = (plain(row["area"]) for row in ends if row is not None)
-    share = percent(ends[1]["estimated"]) if ends[1] is not None else ""
+    said = listed([f"{name} {begin} and {end}" for name, (begin, end) in zip(names, areas, strict=True)])
     return (
-        f"With {100 * rate:.0f} % flipped at random the area under ROC of the alignment goes from {begin} before "
-        f"training to {end} after it, that of the margin from {margin_begin} to {margin_end}; the estimated share is "
-        f"{share} at the end."
+        f"With {100 * rate:.0f} % flipped at random areas under ROC before and after training are: {said}; the share "
+        f"estimated at the start, by states, is {percent(ends[0][0]['estimated'])}."
     )
 
 
 def _by_size(sizes: Rows) -> str:
-    known = where(sizes, rate=NOISY[0])
+    known = where(sizes, rate=NOISY[0], signal=STATES)
     if not known:
         return "Models of other sizes were not looked at."
     return (
-        f"From {known[0]['weights']:,.0f} to {known[-1]['weights']:,.0f} weights the area goes from "
+        f"From {known[0]['weights']:,.0f} to {known[-1]['weights']:,.0f} weights the area of states goes from "
         f"{plain(known[0]['area'])} to {plain(known[-1]['area'])} with {100 * NOISY[0]:.0f} % flipped."
     )
 
@@ -88,13 +88,12 @@ LABELS = Study(
     tables=tables,
     findings=findings,
     differs="Not in the paper. SimPO trains on 2,048 pairs with a share of them flipped; the start model and those "
-    "kept at each quarter judge all pairs, by their alignment with the others and by their margin (low is suspect). "
-    "Sizes are start models trained from nothing as the lab's own was, with labels turned afterwards; a seed sets "
-    "their first weights too.",
+    "kept at each quarter judge all pairs: by states or gradients and the others', and by margin (low is suspect). "
+    "Sizes are start models trained from nothing as the lab's own was, labels turned later; a seed sets them too.",
     exhibits=(
         Curves("over_training", "moments", "Wrong labels found as training goes on", EPOCH, AREA, SIGNAL, LABELLED),
         Sheet("moments", "Over training", (RATE, SIGNAL, EPOCH, AREA, Column("estimated", "estimated share"))),
-        Curves("sizes", "sizes", "Wrong labels found in models of several sizes", LOG, AREA, LABELLED),
-        Sheet("sizes", "By the size of the model", (RATE, Column("width", "width", PLAIN), WEIGHTS, AREA)),
+        Curves("sizes", "sizes", "Wrong labels found in models of several sizes", LOG, AREA, SIGNAL, LABELLED),
+        Sheet("sizes", "By the size of the model", (RATE, SIGNAL, Column("width", "width", PLAIN), WEIGHTS, AREA)),
     ),
 )

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from gapo.studies.probes import Probed
 
 WIDTHS = {32: 2, 64: 3, 112: 3, 224: 4}  # of the start model, with its layers; 112 is the lab's own
-ALIGNMENT, MARGIN = "alignment with the others", "margin"
+STATES, GRADIENTS, MARGIN = "states", "gradients", "margin"
+SCOPES = {STATES: "states", GRADIENTS: "full"}
 
 
 @takes(60)
@@ -34,7 +35,7 @@ def told_over_training(run: StoredRun) -> Rows:
 
 
 def told_by(model: nn.Module, data: Probed) -> Rows:
-    """How well the wrong labels of these pairs are found: by alignment, with the estimated share, and by margin."""
+    """How well the wrong labels of these pairs are found: by margin, and by the others, with the estimated share."""
     import numpy as np
 
     from gapo.consensus.judging import judged, sketches_of
@@ -43,14 +44,14 @@ def told_by(model: nn.Module, data: Probed) -> Rows:
     from gapo.training.dataset import prompt_numbers
 
     flipped = np.array([bool(pair.flipped) for pair in data.pairs])
-    sketches = sketches_of(model, data.pairs, data.pad_id, cache=False)
-    found = judged(sketches, prompt_numbers(data.pairs))
     margin = logps_of(model.eval(), data.pairs, data.pad_id).margin
-    aligned = area_under_roc(-found.alignment.numpy(), flipped)
-    return [
-        {"signal": ALIGNMENT, "area": aligned, "estimated": found.mixture.rate},
-        {"signal": MARGIN, "area": area_under_roc(-margin.double().numpy(), flipped)},
-    ]
+    rows: Rows = [{"signal": MARGIN, "area": area_under_roc(-margin.double().numpy(), flipped)}]
+    for signal, scope in SCOPES.items():
+        sketches = sketches_of(model, data.pairs, data.pad_id, scope=scope, cache=False)
+        found = judged(sketches, prompt_numbers(data.pairs))
+        area = area_under_roc(-found.alignment.numpy(), flipped)
+        rows.append({"signal": signal, "area": area, "estimated": found.mixture.rate})
+    return rows
 
 
 def told_by_size(run: StoredRun, data: Probed) -> Rows:
@@ -67,10 +68,11 @@ def told_by_size(run: StoredRun, data: Probed) -> Rows:
     for width, layers in WIDTHS.items():
         model = build_model(tokenizer, seed, width, layers)
         loss = learn(model, tokenizer, split_requests(0).supervised, Schedule(), seed)
-        sketches = sketches_of(model, data.pairs, data.pad_id, cache=False)
         weights = sum(p.numel() for p in model.parameters())
         size: Row = {"what": "size", "width": width, "weights": weights, "loss": loss}
-        for rate in NOISY:
-            areas = areas_by_size(sketches, prompt_numbers(data.pairs), rate, seed, ())
-            rows.append({**size, "rate": rate, "area": areas[len(data.pairs)]})
+        for signal, scope in SCOPES.items():
+            sketches = sketches_of(model, data.pairs, data.pad_id, scope=scope, cache=False)
+            for rate in NOISY:
+                areas = areas_by_size(sketches, prompt_numbers(data.pairs), rate, seed, ())
+                rows.append({**size, "signal": signal, "rate": rate, "area": areas[len(data.pairs)]})
     return rows

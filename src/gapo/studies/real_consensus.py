@@ -6,60 +6,37 @@ from gapo.studies.columns import ACCURACY, NAME, in_points
 from gapo.studies.consensus import DOUBTS
 from gapo.studies.consensus_tables import RANDOM
 from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Dots, Pivot, Sheet
-from gapo.studies.grid import Cell
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.real_columns import CELL, DATA, DRIFT, KIND, RATE, SEEDS
 from gapo.studies.real_consensus_found import OTHERS, OURS, findings
+from gapo.studies.real_consensus_grid import JUDGED, compared, grid
 from gapo.studies.real_consensus_looks import SHOWN
-from gapo.studies.real_grid import real_cell
 from gapo.studies.real_looks import trained_on_noise
 from gapo.studies.rows import Rows, Tables, where
-from gapo.studies.scale import SMOLLM2, Scale
 from gapo.studies.seeds import minus, summarised
 from gapo.studies.study import Study
 
 BY = ["data", "flips", "rate", "method"]
 DOUBTED = ("estimated", "true_rate", "area", "precision", "clean_weight", "flipped_weight")
-CONDITIONS = (
-    ("polite", "random", 0.2),
-    ("polite", "random", 0.4),
-    ("courtesy", "random", 0.2),
-    ("courtesy", "random", 0.4),
-    ("polite", "random", 0.0),
-    ("polite", "length", 0.2),
-    ("courtesy", "random", 0.0),
-)
-SETS = ("polite", "courtesy", "hh", "judges")
-
-
-def grid(scale: Scale) -> list[Cell]:
-    """Ours first, then the start model on each set of pairs, then the others, whose runs are those of real/noise."""
-    ours, others = (
-        [real_cell(method, *where_, 300) for where_ in CONDITIONS for method in methods] for methods in (OURS, OTHERS)
-    )
-    starts = [
-        real_cell(
-            "simpo", data, trained=False, apart="labels", changes={"data.limit": SHOWN}, labels={"model": "start"}
-        )
-        for data in SETS
-    ]
-    return [*ours, *starts, *others]
 
 
 def tables(rows: Rows) -> Tables:
-    runs = where(rows, what="outcome")
-    planned = [cell for cell in grid(SMOLLM2) if cell.trained]
+    every = where(rows, what="outcome")
+    runs = [row for row in every if row["method"] in OTHERS or JUDGED in row]
     judged = [row for row in runs if row["method"] in OURS]
+    by = [{JUDGED: "gradients", **row} for row in every if row["method"] in OURS]
     return {
-        "accuracy": with_planned(summarised(runs, BY, ("accuracy", "accuracy_before", "kl")), planned, BY),
+        "accuracy": with_planned(summarised(runs, BY, ("accuracy", "accuracy_before", "kl")), compared(), BY),
         **{f"{ours}_minus": minus(runs, ours, OTHERS, ("accuracy",), BY[:-1]) for ours in OURS},
         "at_twenty": summarised(where(runs, data="polite", flips=RANDOM, rate=0.2), BY, ("accuracy",)),
         "doubts": summarised(judged, BY, DOUBTED),
+        "judged_by": summarised(by, [*BY, JUDGED], ("accuracy", "area", "estimated", "true_rate")),
         "told": summarised(where(rows, what="told"), ["data", "truth", "rate", "scope", "leaders"], ("area",)),
     }
 
 
-TOLD = (DATA, Column("truth", "looked for", WORDS), RATE, Column("scope", "gradients of", WORDS))
+TOLD = (DATA, Column("truth", "looked for", WORDS), RATE, Column("scope", "judged by", WORDS))
+BY_WHAT = (Column(JUDGED, "judged by", WORDS), ACCURACY, Column("area", "area under ROC", RATIO), DOUBTS[0], SEEDS)
 REAL_CONSENSUS = Study(
     name="real/consensus",
     title="Wrong labels found by the other pairs",
@@ -73,14 +50,16 @@ REAL_CONSENSUS = Study(
     long=True,
     differs="Not in the paper. Consensus is SimPO and Consensus+DPO is DPO, with doubt, at their learning rates, "
     "beside the runs of `real/noise`; each label judged by the start model before the first step on all training pairs "
-    f"of the run. What is told at the start is measured on the first {SHOWN} training pairs, with labels turned at "
-    "random; of judged pairs also where GPT-4 and Claude disagree, with no label turned.",
+    "of the run, by its states (one forward); some runs by its gradients, as first published. What is told at the "
+    f"start is measured on the first {SHOWN} training pairs, with labels turned at random; of judged pairs also where "
+    "GPT-4 and Claude disagree, with no label turned. States, or gradients of all layers (full) or the top ones.",
     exhibits=(
         Dots("accuracy", "at_twenty", "Accuracy on clean polite pairs, 20 % flipped at random", ACCURACY, NAME),
         Pivot("accuracy", "Accuracy on clean test pairs", (DATA, KIND, RATE), NAME, ACCURACY, absent=NOT_YET),
         Sheet("consensus_dpo_minus", "Consensus+DPO minus each method, in points", (*CELL, in_points(ACCURACY), SEEDS)),
         Sheet("consensus_minus", "Consensus minus each method, in points", (*CELL, in_points(ACCURACY), SEEDS)),
         Sheet("doubts", "What is doubted", (*CELL, *DOUBTS, SEEDS)),
+        Sheet("judged_by", "By states and by gradients", (*CELL, *BY_WHAT)),
         Sheet("told", "What the start model tells", (*TOLD, Column("leaders", "pairs that lead", PLAIN),
                                                      Column("area", "area under ROC", RATIO), SEEDS)),
         Sheet("accuracy", "Every condition", (*CELL, ACCURACY, DRIFT, SEEDS)),

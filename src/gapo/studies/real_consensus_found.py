@@ -63,7 +63,7 @@ def _verdict(minus: Rows) -> str:
 
 
 def _disputed(found: Tables) -> str:
-    judges = first(found["told"], data="judges", truth="disputed", scope="full")
+    judges = first(found["told"], data="judges", truth="disputed", scope="states")
     if judges is None:
         return f"The judged pairs were not looked at yet; {percent(0.5)} would be chance."
     return (

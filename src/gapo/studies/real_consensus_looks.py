@@ -8,11 +8,11 @@ from gapo.studies.rows import Rows
 from gapo.studies.store import StoredRun
 
 SHOWN = 400  # pairs of each set that the start model is looked at with
-SCOPES = ("top", "full")
+GRADIENTS = ("top", "full")
 
 
 def told_by_the_start_model(run: StoredRun) -> Rows:
-    """Areas by how many pairs lead, by whose gradients are looked at, and for disputed pairs where judges are known."""
+    """Areas by how many pairs lead, by what is looked at, and for disputed pairs where judges are known."""
     import numpy as np
 
     from gapo.consensus.judging import judged, sketches_of
@@ -26,10 +26,11 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     subsets = np.array(subsets_of(run, [pair.id for pair in data.pairs]))
     known = np.isin(subsets, (AGREE, DISAGREE))
     rows: Rows = []
-    for scope in SCOPES:
+    said = run.recipe["train"].get("consensus_scope")
+    for scope in GRADIENTS if said is None else (said,):
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == "full" else ())
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope != "top" else ())
             told = {"what": "told", "truth": "turned at random", "rate": rate, "scope": scope}
             rows += [{**told, "leaders": size, "area": area} for size, area in areas.items()]
         if known.any():

@@ -53,7 +53,11 @@ class PreferenceConfig(TrainingArguments):
         metadata={"help": "Who doubts labels: start (the start model, once), running, or an audit's folder."},
     )
     consensus_scope: str = field(
-        default="full", metadata={"help": "Whose gradients judge: full, top (the last quarter of the layers), a regex."}
+        default="auto",
+        metadata={
+            "help": "What judges labels: states (a forward alone), or gradients: full, top (the last quarter of the "
+            "layers), lm_head, a regex; auto: states, and full of a running judge."
+        },
     )
 
     precision: str = field(

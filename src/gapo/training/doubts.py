@@ -13,6 +13,7 @@ import torch
 
 from gapo.consensus.judging import Judgement, judged, sketches_of
 from gapo.consensus.mixture import Mixture
+from gapo.consensus.scope import AUTO, FULL, STATES
 from gapo.consensus.watch import Watch
 from gapo.errors import InputError
 from gapo.model.sharding import is_sharded
@@ -20,6 +21,7 @@ from gapo.objectives import depends_on_margin_alone
 from gapo.training.dataset import prompt_numbers
 
 if TYPE_CHECKING:
+    from gapo.training.config import PreferenceConfig
     from gapo.training.trainer import PreferenceTrainer
 
 logger = logging.getLogger("gapo")
@@ -35,7 +37,9 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
         return None
     if args.consensus_judge != START:
         return _found_before(trainer, Path(args.consensus_judge))
-    refuse_shards(trainer)
+    scope = scope_of(args)
+    if scope != STATES:
+        refuse_shards(trainer)
     pairs = trainer.train_dataset.encoded
     if len(pairs) < FEWEST:
         logger.warning("labels are judged by the direction of %d pairs, which is mostly chance", len(pairs))
@@ -43,7 +47,7 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
         trainer.model,
         pairs,
         trainer.pad_id,
-        scope=args.consensus_scope,
+        scope=scope,
         cache=args.cache_reference,
         progress=trainer.books.progress("judging labels"),
         precision=trainer.accelerator.autocast,
@@ -77,14 +81,34 @@ def watch_for(trainer: PreferenceTrainer) -> Watch | None:
             f"consensus_judge running adds up gradients of margins per token, which {trainer.objective.name} does not "
             "weigh; use start"
         )
-    return Watch(args.consensus_scope, trainer.accelerator.autocast, trainer.ranks)
+    return Watch(scope_of(args), trainer.accelerator.autocast, trainer.ranks)
+
+
+def scope_of(args: PreferenceConfig) -> str:
+    """What judges the labels. A running judge takes the gradients it trains with; states would be a pass more."""
+    running = args.consensus_judge == RUNNING
+    if args.consensus_scope == AUTO:
+        return FULL if running else STATES
+    if running and args.consensus_scope == STATES:
+        raise InputError(
+            "consensus_judge running judges by the gradients it trains with, not by states; use consensus_scope full, "
+            "or consensus_judge start"
+        )
+    return args.consensus_scope
+
+
+def judging_forwards(args: PreferenceConfig) -> int:
+    """What judging at the start takes, in forwards over all pairs: with gradients three."""
+    if not args.chosen_objective().watched or args.consensus_judge != START:
+        return 0
+    return 1 if scope_of(args) == STATES else 3
 
 
 def refuse_shards(trainer: PreferenceTrainer) -> None:
     if is_sharded(trainer.model):
         raise InputError(
-            f"{trainer.objective.name} judges labels by every pair's own gradient, which FSDP2 never shows; use DDP, "
-            "or give the folder of a `gapo audit --find-wrong` as train.consensus_judge"
+            f"{trainer.objective.name} judges labels here by every pair's own gradient, which FSDP2 never shows; use "
+            "consensus_judge start with consensus_scope states, or DDP"
         )
 
 

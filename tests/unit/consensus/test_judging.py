@@ -30,7 +30,7 @@ def own_cache(tmp_path, monkeypatch):
 def by_hand(model, pairs, scope):
     """Unit sketches from one backward a pair."""
     parameters = judging_parameters(model, scope)
-    signs = Signs(parameters)
+    signs = Signs.of(parameters)
     flat = torch.cat([part.float() for part in signs._signs])
     rows = []
     for pair in pairs:
@@ -52,25 +52,44 @@ def test_sketches_are_those_of_each_pairs_own_gradient(model, scope):
     assert all(p.requires_grad and p.grad is None for p in model.parameters())
 
 
-def test_a_flipped_label_is_the_same_sketch_with_another_sign_and_needs_no_pass(model, monkeypatch):
+SCOPES = pytest.mark.parametrize("scope", ["states", "full"])
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How many pairs each pass over a slice has."""
+    found, compute = [], judging._Pass.__call__
+    monkeypatch.setattr(judging._Pass, "__call__", lambda self, some: found.append(len(some)) or compute(self, some))
+    return found
+
+
+@SCOPES
+def test_a_flipped_label_is_the_same_sketch_with_another_sign_and_needs_no_pass(model, passes, scope):
     pairs = tiny.random_pairs(7)
-    first = sketches_of(model, pairs, tiny.PAD)
-    monkeypatch.setattr(judging, "fill", lambda *_, **__: pytest.fail("it is in the cache"))
+    first = sketches_of(model, pairs, tiny.PAD, scope=scope)
     turned = [replace(pair, chosen=pair.rejected, rejected=pair.chosen) for pair in pairs[:3]] + pairs[3:]
-    again = sketches_of(model, turned, tiny.PAD)
+    again = sketches_of(model, turned, tiny.PAD, scope=scope)
+    assert passes == [7]
     assert torch.equal(again[:3], -first[:3])
     assert torch.equal(again[3:], first[3:])
 
 
-def test_an_interrupted_pass_goes_on_where_it_stopped(model, monkeypatch):
+@SCOPES
+def test_an_interrupted_pass_goes_on_where_it_stopped(model, monkeypatch, passes, scope):
     monkeypatch.setattr(judging, "SLICE", 3)
     pairs = tiny.random_pairs(8)
-    whole = sketches_of(model, pairs, tiny.PAD, cache=False)
-    sketches_of(model, pairs[:6], tiny.PAD)
-    fill, passes = judging.fill, []
-    monkeypatch.setattr(judging, "fill", lambda *a, **k: passes.append(1) or fill(*a, **k))
-    assert torch.equal(sketches_of(model, pairs, tiny.PAD), whole)
-    assert len(passes) == 1  # the last two pairs
+    whole = sketches_of(model, pairs, tiny.PAD, scope=scope, cache=False)
+    sketches_of(model, pairs[:6], tiny.PAD, scope=scope)
+    passes.clear()
+    assert torch.equal(sketches_of(model, pairs, tiny.PAD, scope=scope), whole)
+    assert passes == [2]  # the last two pairs
+
+
+def test_states_leave_the_model_as_it_was(model):
+    model.train()
+    sketches_of(model, tiny.random_pairs(4), tiny.PAD)
+    assert model.training
+    assert all(p.requires_grad and p.grad is None and not p.is_inference() for p in model.parameters())
 
 
 def test_other_weights_have_other_sketches(model):

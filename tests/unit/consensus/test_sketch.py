@@ -25,7 +25,7 @@ def filled(rows):
 
 def sketched(rows, size=4):
     bank = filled(rows.astype(np.float32))
-    signs = Signs(bank.parameters, size=size)
+    signs = Signs.of(bank.parameters, size=size)
     return signs, signs.sketch(bank.parts(bank.parameters), len(rows))
 
 
@@ -52,7 +52,7 @@ def test_dot_products_are_kept_on_average_and_to_one_over_the_root_of_the_size()
     found = []
     for seed in range(400):
         bank = filled(rows)
-        s = Signs(bank.parameters, size=8, seed=seed).sketch(bank.parts(bank.parameters), 2)
+        s = Signs.of(bank.parameters, size=8, seed=seed).sketch(bank.parts(bank.parameters), 2)
         found.append(float(s[0] @ s[1]))
     lengths = np.linalg.norm(one) * np.linalg.norm(other)
     error = np.std(found) / np.sqrt(len(found))
@@ -64,7 +64,7 @@ def test_only_the_parameters_in_scope_count():
     rows = np.random.default_rng(3).normal(size=(2, 30)).astype(np.float32)
     bank = filled(rows)
     some = bank.parameters[1:2]
-    whole = Signs(some, size=4).sketch(bank.parts(some), 2)
+    whole = Signs.of(some, size=4).sketch(bank.parts(some), 2)
     rows[:, :15], rows[:, 22:] = 9.0, -9.0
     other = filled(rows)
-    assert torch.equal(Signs(other.parameters[1:2], size=4).sketch(other.parts(other.parameters[1:2]), 2), whole)
+    assert torch.equal(Signs.of(other.parameters[1:2], size=4).sketch(other.parts(other.parameters[1:2]), 2), whole)

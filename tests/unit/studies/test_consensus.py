@@ -75,9 +75,10 @@ def test_of_many_layers_some_are_looked_at(layers, alone):
     model = nn.Module()
     model.config = type("Config", (), {"num_hidden_layers": layers})()
     scopes = scopes_of(model)
-    assert sum(name.startswith("layer") for name in scopes) == alone
-    assert scopes["layer 1 of " + str(layers)] == r"\.0\."
-    assert (scopes["head"], scopes["top"], scopes["all"]) == ("lm_head", "top", "full")
+    assert sum(name.startswith("gradients of layer") for name in scopes) == alone
+    assert scopes[f"gradients of layer 1 of {layers}"] == r"\.0\."
+    groups = [scopes[f"gradients of {name}"] for name in ("head", "the top layers", "all layers")]
+    assert [scopes["states"], *groups] == ["states", "lm_head", "top", "full"]
 
 
 def recorded(folder, wrong, flipped):

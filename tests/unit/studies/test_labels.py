@@ -8,7 +8,7 @@ from gapo.lab.learn import Schedule, build_model
 from gapo.lab.tokenizer import build_tokenizer
 from gapo.studies import labels_looks
 from gapo.studies.catalogue import CATALOGUE
-from gapo.studies.labels_looks import ALIGNMENT, MARGIN, told_by, told_by_size
+from gapo.studies.labels_looks import GRADIENTS, MARGIN, STATES, told_by, told_by_size
 from gapo.studies.probes import Probed
 from gapo.studies.rows import where
 from gapo.studies.store import StoredRun
@@ -39,8 +39,8 @@ def test_the_margin_that_ranks_is_the_models_own(data):
     # the area is the share of (flipped, clean) couples that stand in the right order
     order = (margin[flipped][:, None] < margin[~flipped]).mean()
     assert by_name[MARGIN]["area"] == pytest.approx(order, abs=1e-9)
-    assert 0 <= by_name[ALIGNMENT]["estimated"] <= 0.5
-    assert set(by_name) == {ALIGNMENT, MARGIN}
+    assert all(0 <= by_name[name]["estimated"] <= 0.5 for name in (STATES, GRADIENTS))
+    assert set(by_name) == {STATES, GRADIENTS, MARGIN}
 
 
 def test_sizes_are_models_of_their_own(data, monkeypatch, tmp_path):
@@ -49,9 +49,10 @@ def test_sizes_are_models_of_their_own(data, monkeypatch, tmp_path):
     monkeypatch.setattr("gapo.lab.learn.learn", lambda model, *_: learned.append(model) or 0.5)
     monkeypatch.setattr(labels_looks, "WIDTHS", {32: 2, 64: 3})
     rows = told_by_size(StoredRun(tmp_path), data)
-    assert [(row["width"], row["rate"]) for row in rows] == [(32, 0.2), (32, 0.4), (64, 0.2), (64, 0.4)]
+    found = [(row["width"], row["signal"], row["rate"]) for row in rows]
+    assert found == [(w, name, rate) for w in (32, 64) for name in (STATES, GRADIENTS) for rate in (0.2, 0.4)]
     assert [model.config.num_hidden_layers for model in learned] == [2, 3]
-    assert rows[0]["weights"] == sum(p.numel() for p in learned[0].parameters()) < rows[2]["weights"]
+    assert rows[0]["weights"] == sum(p.numel() for p in learned[0].parameters()) < rows[-1]["weights"]
 
 
 def test_the_labs_own_model_is_one_of_the_sizes():
@@ -64,7 +65,7 @@ def test_the_labs_own_model_is_one_of_the_sizes():
 
 
 def test_sentences_say_both_ends_and_what_is_missing():
-    told = {ALIGNMENT: (0.7, 0.6), MARGIN: (0.5, 0.9)}
+    told = {STATES: (0.7, 0.6), GRADIENTS: (0.65, 0.55), MARGIN: (0.5, 0.9)}
     rows = [
         {"what": "moment", "rate": 0.2, "epoch": epoch, "signal": name, "area": area, "estimated": 0.25, "seed": 0}
         for name, ends in told.items()
@@ -73,6 +74,7 @@ def test_sentences_say_both_ends_and_what_is_missing():
     rows += [
         {
             "what": "size",
+            "signal": STATES,
             "rate": 0.2,
             "width": width,
             "weights": 10 * width,
@@ -84,8 +86,8 @@ def test_sentences_say_both_ends_and_what_is_missing():
     ]
     tables = STUDY.tables(rows)
     first, second, third = STUDY.findings(tables)
-    assert "from 0.7 before training to 0.6 after it, that of the margin from 0.5 to 0.9" in first
-    assert "estimated share is 25.0 %" in first
+    assert "states 0.7 and 0.6, gradients 0.65 and 0.55 and margin 0.5 and 0.9" in first
+    assert "estimated at the start, by states, is 25.0 %" in first
     assert second == "With 40 % flipped at random nothing was measured over training."
-    assert "From 100 to 200 weights the area goes from 0.6 to 0.7" in third
+    assert "From 100 to 200 weights the area of states goes from 0.6 to 0.7" in third
     assert [row["width"] for row in where(tables["sizes"], rate=0.2)] == [10, 20]

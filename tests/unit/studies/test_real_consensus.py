@@ -3,15 +3,16 @@
 import pytest
 
 from gapo.studies.catalogue import BY_NAME
-from gapo.studies.real_consensus_found import OTHERS
+from gapo.studies.real_consensus_found import OTHERS, OURS
 
 STUDY = BY_NAME["real/consensus"]
 
 
-def rows(data, rate, accuracies, seeds=3):
-    """One run a method and seed, each seed a little off in its own way."""
+def rows(data, rate, accuracies, seeds=3, judged="states"):
+    """One run a method and seed, each seed a little off in its own way; of ours with what judged the labels."""
     return [
-        {"what": "outcome", "data": data, "flips": "at random", "rate": rate, "method": method, "seed": seed}
+        ({"judged": judged} if method in OURS and judged else {})
+        | {"what": "outcome", "data": data, "flips": "at random", "rate": rate, "method": method, "seed": seed}
         | {"accuracy": accuracy + 0.001 * seed * (1 + place), "accuracy_before": 0.5, "kl": 0.1, "run": f"{place}"}
         for place, (method, accuracy) in enumerate(accuracies.items())
         for seed in range(seeds)
@@ -46,3 +47,13 @@ def test_the_bar_takes_seeds_and_every_other_method(seeds, others, verdict):
     _, bar, _ = said(rows("polite", 0.2, {**others, "consensus_dpo": 0.7}, seeds))
     assert verdict in bar
     assert bar.endswith("Consensus open everywhere.")
+
+
+def test_runs_judged_by_gradients_stand_apart_and_decide_nothing():
+    """Those of before states have no word of what judged them."""
+    kept = rows("polite", 0.4, {"consensus_dpo": 0.9}, judged=None)
+    tables = STUDY.tables([*kept, *rows("polite", 0.4, {**LEVEL, "consensus_dpo": 0.8})])
+    by = {row["judged"]: row["accuracy"] for row in tables["judged_by"]}
+    assert by["gradients"] - by["states"] == pytest.approx(0.1, abs=0.02)
+    assert "polite at 40 % Consensus+DPO 80.6 %" in STUDY.findings(tables)[0]
+    assert "Consensus+DPO open everywhere" in said(kept, rows("polite", 0.4, LEVEL))[1]
