@@ -8,11 +8,11 @@ from gapo.studies.grid import Cell
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.real_columns import DRIFT, LIKELIHOOD, RATE, SEEDS, TASK, WEIGHT_COLUMNS
 from gapo.studies.real_grid import STEP_PAIRS, first_pairs, real_cell, started
+from gapo.studies.real_human_found import findings
 from gapo.studies.real_looks import trained_on_people
-from gapo.studies.rows import Rows, Tables, first, number, where
+from gapo.studies.rows import Rows, Tables, where
 from gapo.studies.scale import SMOLLM2, Scale
 from gapo.studies.seeds import minus, summarised
-from gapo.studies.sentences import compared, kept_as, percent, ranking
 from gapo.studies.study import Study
 
 METHODS, STEPS = ("gapo", "simpo", "dpo"), 48
@@ -48,20 +48,6 @@ def tables(rows: Rows) -> Tables:
         "runs": outcome,
         "measured": summarised([row for row in whole if row["method"] != "start"], BY, VALUES),
     }
-
-
-def findings(found: Tables) -> list[str]:
-    noisy = where(found["accuracy"], rate=0.2)
-    start = first(found["start"], method="start")
-    against = first(found["gapo_minus"], rate=0.2, method="simpo")
-    before = number(start.get("likelihood_accuracy")) if start is not None else None
-    return [
-        ranking(noisy, "accuracy", "accuracy on HH's test pairs with 20 % flipped at random"),
-        compared("gapo", "simpo", kept_as(against, "accuracy"), "that accuracy"),
-        f"By likelihood a token the start model prefers the chosen answer of {percent(before)} of the pairs."
-        if before is not None
-        else "The start model was not measured yet.",
-    ]
 
 
 SUBSET, SET_PAIRS = Column("subset", "subset", WORDS), Column("pairs", "pairs", PLAIN)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
@@ -10,6 +11,18 @@ from gapo.runs.lengths import Lengths, lengths_of
 from gapo.runs.machines import matmul_peak
 
 TOKENS = 11
+
+
+class Called(TorchDispatchMode):
+    """Which operators were called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(str(function))
+        return function(*args, **(kwargs or {}))
 
 
 def counted(run):
@@ -78,4 +91,7 @@ def test_lengths_are_those_of_the_pairs():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_peak_is_a_rate(dtype, monkeypatch):
     monkeypatch.setattr("gapo.runs.machines.PEAK_SHAPE", (32, 16, 16))
-    assert matmul_peak(dtype, seconds=0.001) > 0
+    with Called() as seen:
+        assert matmul_peak(dtype, seconds=0.001) > 0
+    assert "aten.mm.default" in seen.names  # what a model's layers call; mm.out is another kernel
+    assert "aten.mm.out" not in seen.names
