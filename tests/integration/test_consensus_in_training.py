@@ -119,7 +119,10 @@ def test_gapos_gap_is_a_factor_with_any_exact_engine(tmp_path, engine):
         ({"objective": "consensus_gapo", "consensus_judge": "running"}, "which an anchor does not allow; use start"),
         ({"objective": "consensus_dpo", "consensus_judge": "running"}, "which consensus_dpo does not weigh; use start"),
         ({"consensus_judge": "running", "consensus_scope": "states"}, "by the gradients it trains with, not by states"),
-        ({"consensus_scope": "nothing_of_that_name"}, "matches no trained parameter"),
+        (
+            {"consensus_scope": "nothing_of_that_name"},
+            r"matches no trained parameter; names look like .*; or use states, full or top",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path, options, said):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from torch import nn
 
 from gapo.anchor.gap import parameters_in_scope
+from gapo.errors import InputError
 
 AUTO, STATES, TOP, FULL = "auto", "states", "top", "full"
 SHARE, FEWEST = 0.25, 2  # of the layers
@@ -19,7 +20,10 @@ def judging_parameters(
 ) -> tuple[nn.Parameter, ...]:
     """The trained parameters that `anchor.scope` would name, or for `top` those of the last quarter of the layers."""
     if scope != TOP:
-        return parameters_in_scope(model, scope, key)
+        try:
+            return parameters_in_scope(model, scope, key)
+        except InputError as error:
+            raise InputError(f"{error}; or use {STATES}, {FULL} or {TOP}") from None
     layer = re.compile(r"\.(\d+)\.")
     named = [(layer.search(name), p) for name, p in model.named_parameters() if p.requires_grad]
     numbered = [(int(found[1]), p) for found, p in named if found]

@@ -1,4 +1,4 @@
-"""A pair as one forward tells it, without a gradient: a third of the cost, and on real models the better judge.
+"""A pair as one forward tells it: a third of a gradient's cost, and with SmolLM2 as good a judge or better (LOG.md).
 
 To be judged a pair needs a vector that changes sign with its label. Two of them lie beside the log-probs. With h_t^k
 the hidden state of layer k where token t is predicted, h_t the last one, and p_t what the model expects there:
