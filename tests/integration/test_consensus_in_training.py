@@ -141,6 +141,12 @@ def test_what_judges_where_nothing_is_said_and_what_it_takes(tmp_path, judge, sc
     assert judging_forwards(replace(config, objective="simpo")) == 0
 
 
+def test_a_dry_run_refuses_what_the_run_would(tmp_path):
+    config = PreferenceConfig(str(tmp_path), objective="consensus", consensus_judge="running", consensus_scope="states")
+    with pytest.raises(InputError, match="not by states"):
+        judging_forwards(config)
+
+
 def test_few_pairs_are_judged_with_a_word_of_warning(tmp_path, caplog):
     trainer(tmp_path, objective="consensus").train()
     assert "the direction of 16 pairs, which is mostly chance" in caplog.text

@@ -99,9 +99,12 @@ def scope_of(args: PreferenceConfig) -> str:
 
 def judging_forwards(args: PreferenceConfig) -> int:
     """What judging at the start takes, in forwards over all pairs: with gradients three."""
-    if not args.chosen_objective().watched or args.consensus_judge != START:
+    if not args.chosen_objective().watched:
         return 0
-    return 1 if scope_of(args) == STATES else 3
+    scope = scope_of(args)  # refused here too, so that a dry run says so
+    if args.consensus_judge != START:
+        return 0
+    return 1 if scope == STATES else 3
 
 
 def refuse_shards(trainer: PreferenceTrainer) -> None:
