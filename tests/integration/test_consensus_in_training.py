@@ -118,6 +118,7 @@ def test_gapos_gap_is_a_factor_with_any_exact_engine(tmp_path, engine):
         ({"consensus_judge": "running", "sam_radius": 0.1}, "which SAM does not allow; use start"),
         ({"objective": "consensus_gapo", "consensus_judge": "running"}, "which an anchor does not allow; use start"),
         ({"objective": "consensus_dpo", "consensus_judge": "running"}, "which consensus_dpo does not weigh; use start"),
+        ({"consensus_lead": "mine"}, "consensus_lead must be one of agreed, all, not 'mine'"),
         ({"consensus_judge": "running", "consensus_scope": "states"}, "by the gradients it trains with, not by states"),
         (
             {"consensus_scope": "nothing_of_that_name"},

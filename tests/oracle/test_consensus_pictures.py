@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import mannwhitneyu
 
+from gapo.consensus.agreement import kept
 from gapo.consensus.mixture import SHAPES, Mixture
 from gapo.report import consensus_figures as pictures
 from gapo.report.consensus_world import RANDOM, RATES, RULE, found, world
@@ -24,10 +25,13 @@ def seen():
 
 
 def by_hand(rows, pair):
-    """The cosine of one row and the sum of the others, all of length 1, buckets evened, in a loop."""
+    """One row along the sum of the others, all of length 1, buckets evened, by a decomposition and in a loop."""
     rows = [row / np.linalg.norm(row) for row in rows]
     size = np.sqrt(np.mean(np.square(rows), axis=0))
     rows = [row / size / np.linalg.norm(row / size) for row in rows]
+    parts, lengths, axes = np.linalg.svd(np.array(rows), full_matrices=False)
+    share = kept(lengths**2, parts.sum(0))
+    rows = [np.sqrt(share / share.max()) * (axes @ row) for row in rows]
     direction = sum(row for place, row in enumerate(rows) if place != pair)
     return rows[pair] @ direction / np.linalg.norm(direction)
 

@@ -5,7 +5,7 @@
 r is the root mean square of each bucket over unit sketches: a model's few huge coordinates would drown the others.
 Unit vectors, or a few long gradients would lead; other prompts, since pairs of one prompt share words and annotator.
 The sum is not weighted: weights that follow margins favour wrong labels, and lead astray where these are many. Neither
-r nor a length changes when a label is flipped.
+r nor a length changes when a label is flipped. Directions may have been weighed before (`agreement`).
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from gapo.anchor.bank import GradientBank
 from gapo.anchor.fill import fill, pairs_at_once
+from gapo.consensus.agreement import agreeing, in_axes
 from gapo.consensus.direction import along_others, evened, units
 from gapo.consensus.mixture import Mixture, fit
-from gapo.consensus.scope import STATES, judging_parameters, only
+from gapo.consensus.scope import AGREED, STATES, judging_parameters, only
 from gapo.consensus.sketch import SIZE, Signs
 from gapo.consensus.states import StateSketches
 from gapo.model.kept_tensors import keep, read_kept
@@ -43,9 +44,19 @@ class Judgement:
     mixture: Mixture
 
 
-def judged(sketches: Tensor, prompts: Tensor) -> Judgement:
+def judged(sketches: Tensor, prompts: Tensor, lead: str = AGREED) -> Judgement:
     """Every pair by all pairs of other prompts."""
-    alignment = along_others(evened(units(sketches)), prompts)
+    return judged_rows(as_rows(sketches, lead), prompts, lead)
+
+
+def as_rows(sketches: Tensor, lead: str = AGREED) -> Tensor:
+    """Sketches ready to be judged. A turned label turns its row and changes no other, so they serve all labels."""
+    rows = evened(units(sketches))
+    return in_axes(rows) if lead == AGREED else rows
+
+
+def judged_rows(rows: Tensor, prompts: Tensor, lead: str = AGREED) -> Judgement:
+    alignment = along_others(agreeing(rows) if lead == AGREED else rows, prompts)
     mixture = fit(alignment.numpy())
     return Judgement(alignment, torch.from_numpy(mixture.wrong(alignment.numpy())), mixture)
 

@@ -13,6 +13,7 @@ from gapo.errors import InputError
 
 AUTO, STATES, TOP, FULL = "auto", "states", "top", "full"
 SHARE, FEWEST = 0.25, 2  # of the layers
+AGREED, ALL = "agreed", "all"  # which directions lead: those in which labels agree beyond chance, or all as they are
 
 
 def judging_parameters(

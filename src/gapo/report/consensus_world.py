@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gapo.consensus.direction import along_others, evened, units
+from gapo.consensus.judging import judged
 from gapo.consensus.mixture import Mixture, Numbers, fit, fit_with_interval
 from gapo.diagnostics.ranking import area_under_roc
 
@@ -34,8 +34,7 @@ class World:
 
     @property
     def alignment(self) -> Numbers:
-        rows = evened(units(torch.from_numpy(self.gradients)))
-        return along_others(rows, torch.arange(len(rows))).numpy()
+        return judged(torch.from_numpy(self.gradients), torch.arange(len(self.gradients))).alignment.numpy()
 
     @property
     def area(self) -> float:

@@ -16,6 +16,7 @@ SIZES = tuple(16 * 2**k for k in range(7))  # pairs in the direction; all of the
 SUSPICIOUS = 0.1  # the share of pairs that somebody might read again
 LAYERS = 8  # no more of them one by one: a real model has thirty
 DOUBTED = ("consensus", "consensus_dpo", "consensus_gapo")
+AGREED, ALL = "agreed", "all"  # of `train.consensus_lead`
 
 
 @takes(1)
@@ -86,7 +87,7 @@ def scopes_of(model: nn.Module) -> dict[str, str]:
 
 
 def areas_by_size(
-    sketches: Tensor, prompts: Tensor, rate: float, seed: int, sizes: tuple[int, ...] = SIZES
+    sketches: Tensor, prompts: Tensor, rate: float, seed: int, sizes: tuple[int, ...] = SIZES, lead: str = AGREED
 ) -> dict[int, float]:
     """How well alignment finds labels turned at random, by how many pairs lead; measured on pairs that do not.
 
@@ -94,17 +95,19 @@ def areas_by_size(
     """
     import torch
 
-    from gapo.consensus.direction import along_others, evened, units
+    from gapo.consensus.agreement import agreeing
+    from gapo.consensus.direction import along_others
+    from gapo.consensus.judging import as_rows
     from gapo.diagnostics.ranking import area_under_roc
 
     count, draw = len(sketches), torch.Generator().manual_seed(seed)
     turned = torch.randperm(count, generator=draw) < round(rate * count)
     order = torch.randperm(count, generator=draw)  # larger directions hold the smaller ones
-    rows = evened(units(torch.where(turned[:, None], -sketches, sketches)))
+    rows = as_rows(torch.where(turned[:, None], -sketches, sketches), lead)
     found = {}
     for size in (*(size for size in sizes if size < count), count):
         leaders = order < size
         judged = ~leaders if size < count else leaders
-        alignment = along_others(rows, prompts, leaders)[judged]
+        alignment = along_others(agreeing(rows, leaders) if lead == AGREED else rows, prompts, leaders)[judged]
         found[size] = area_under_roc(-alignment.numpy(), turned[judged].numpy())
     return found

@@ -88,7 +88,7 @@ LABELS = Study(
     tables=tables,
     findings=findings,
     differs="Not in the paper. SimPO trains on 2,048 pairs with a share of them flipped; the start model and those "
-    "kept at each quarter judge all pairs: by states or gradients and the others', and by margin (low is suspect). "
+    "kept at each quarter judge all pairs: by states or gradients and the others', all directions alike; by margin. "
     "Sizes are start models trained from nothing as the lab's own was, labels turned later; a seed sets them too.",
     exhibits=(
         Curves("over_training", "moments", "Wrong labels found as training goes on", EPOCH, AREA, SIGNAL, LABELLED),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapo.studies.consensus_looks import ALL
 from gapo.studies.consensus_tables import NOISY
 from gapo.studies.rows import Row, Rows
 from gapo.studies.store import StoredRun, takes
@@ -48,7 +49,7 @@ def told_by(model: nn.Module, data: Probed) -> Rows:
     rows: Rows = [{"signal": MARGIN, "area": area_under_roc(-margin.double().numpy(), flipped)}]
     for signal, scope in SCOPES.items():
         sketches = sketches_of(model, data.pairs, data.pad_id, scope=scope, cache=False)
-        found = judged(sketches, prompt_numbers(data.pairs))
+        found = judged(sketches, prompt_numbers(data.pairs), ALL)
         area = area_under_roc(-found.alignment.numpy(), flipped)
         rows.append({"signal": signal, "area": area, "estimated": found.mixture.rate})
     return rows
@@ -73,6 +74,6 @@ def told_by_size(run: StoredRun, data: Probed) -> Rows:
         for signal, scope in SCOPES.items():
             sketches = sketches_of(model, data.pairs, data.pad_id, scope=scope, cache=False)
             for rate in NOISY:
-                areas = areas_by_size(sketches, prompt_numbers(data.pairs), rate, seed, ())
+                areas = areas_by_size(sketches, prompt_numbers(data.pairs), rate, seed, (), ALL)
                 rows.append({**size, "signal": signal, "rate": rate, "area": areas[len(data.pairs)]})
     return rows

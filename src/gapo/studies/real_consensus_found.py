@@ -66,9 +66,11 @@ def _disputed(found: Tables) -> str:
     judges = first(found["told"], data="judges", truth="disputed", scope="states")
     if judges is None:
         return f"The judged pairs were not looked at yet; {percent(0.5)} would be chance."
+    least, most = (number(judges.get(end)) for end in ("least", "most"))
+    within = "" if least is None or most is None else f"; pairs drawn again, {least:.2f} to {most:.2f}"
     return (
-        f"Where two judges disagree is found with an area under ROC of {plain(judges['area'])} (chance is 0.5), by "
-        f"{plain(judges['leaders'])} pairs."
+        f"Where two judges disagree is found with an area under ROC of {plain(judges['area'])} (chance is 0.5{within}),"
+        f" by {plain(judges['leaders'])} pairs."
     )
 
 

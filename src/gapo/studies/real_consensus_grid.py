@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gapo.studies.consensus_tables import USUAL
 from gapo.studies.grid import Cell
 from gapo.studies.real_consensus_found import OTHERS, OURS
 from gapo.studies.real_consensus_looks import SHOWN
@@ -18,21 +19,30 @@ CONDITIONS = (
     ("courtesy", "random", 0.0),
 )
 SETS = ("polite", "courtesy", "hh", "judges")
-STATES = {"train.consensus_scope": "states"}  # said in every recipe: runs judged by gradients are other runs
+STATES = {
+    "train.consensus_scope": "states"
+}  # said in every recipe, as is who leads: judged otherwise it is another run
+ALL_LEAD = {"train.consensus_lead": "all"}
+AGREED = {**STATES, "train.consensus_lead": "agreed"}
 JUDGED = "judged"
+WAYS = {"states, all directions": {**STATES, **ALL_LEAD}, "gradients, all directions": ALL_LEAD}
 
 
 def grid(scale: Scale) -> list[Cell]:
-    """Ours and the others, then the start model on each set of pairs, then ours judged by gradients instead."""
-    gradients = [real_cell(method, *where_, 300) for where_ in CONDITIONS[:4] for method in OURS]
-    starts = [start for by in (STATES, {}) for start in _starts(by)]
-    return [*compared(), *starts, *gradients]
+    """Ours and the others, then the start model on each set of pairs, then ours judged in other ways."""
+    ways = [
+        real_cell(method, *where_, 300, changes=changes, labels={JUDGED: way})
+        for way, changes in WAYS.items()
+        for where_ in CONDITIONS[:2]
+        for method in OURS
+    ]
+    return [*compared(), *(start for by in (AGREED, ALL_LEAD) for start in _starts(by)), *ways]
 
 
 def compared() -> list[Cell]:
     """Ours, and the others, whose runs are those of real/noise."""
     ours = [
-        real_cell(method, *where_, 240, changes=STATES, labels={JUDGED: "states"})
+        real_cell(method, *where_, 240, changes=AGREED, labels={JUDGED: USUAL})
         for where_ in CONDITIONS
         for method in OURS
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapo.studies.consensus_looks import SIZES, areas_by_size
+from gapo.studies.consensus_looks import AGREED, SIZES, areas_by_size
 from gapo.studies.consensus_tables import NOISY
 from gapo.studies.rows import Rows
 from gapo.studies.store import StoredRun
@@ -16,6 +16,7 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     import numpy as np
 
     from gapo.consensus.judging import judged, sketches_of
+    from gapo.diagnostics.intervals import bootstrap
     from gapo.diagnostics.ranking import area_under_roc
     from gapo.pairs.judges_wheel import AGREE, DISAGREE
     from gapo.studies.probes import probed
@@ -26,18 +27,19 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     subsets = np.array(subsets_of(run, [pair.id for pair in data.pairs]))
     known = np.isin(subsets, (AGREE, DISAGREE))
     rows: Rows = []
-    said = run.recipe["train"].get("consensus_scope")
+    said, lead = run.recipe["train"].get("consensus_scope"), run.recipe["train"].get("consensus_lead", AGREED)
     for scope in GRADIENTS if said is None else (said,):
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope != "top" else ())
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope != "top" else (), lead)
             told = {"what": "told", "truth": "turned at random", "rate": rate, "scope": scope}
             rows += [{**told, "leaders": size, "area": area} for size, area in areas.items()]
         if known.any():
-            alignment = judged(sketches, prompts).alignment.numpy()
-            area = area_under_roc(-alignment[known], subsets[known] == DISAGREE)
-            disputed = {"what": "told", "truth": "disputed", "rate": 0.0, "scope": scope}
-            rows.append({**disputed, "leaders": len(prompts), "area": area})
+            alignment = judged(sketches, prompts, lead).alignment.numpy()
+            by_prompt = prompts.numpy()[known]
+            area = bootstrap(area_under_roc, -alignment[known], subsets[known] == DISAGREE, clusters=by_prompt)
+            disputed = {"what": "told", "truth": "disputed", "rate": 0.0, "scope": scope, "leaders": len(prompts)}
+            rows.append({**disputed, "area": area.value, "least": area.low, "most": area.high})
     return rows
 
 

@@ -27,15 +27,19 @@ def trained_on_noise(run: StoredRun) -> Rows:
 
     Of the start model what it tells of labels turned on purpose.
     """
-    from gapo.studies.consensus_looks import DOUBTED, doubts_of
     from gapo.studies.real_consensus_looks import told_by_the_start_model
 
     if not run.evals:
         return told_by_the_start_model(run)
     summary = {name: outcome(run)[0][name] for name in OUTCOME}
-    doubts = doubts_of(run) if run.recipe["objective"]["name"] in DOUBTED else {}
-    weights = {**weights_of(run), **doubts}
-    return [{"what": "outcome", **summary, "kl": drift_on_held_out(run), **weights}, *replies_of(run)]
+    return [{"what": "outcome", **summary, "kl": drift_on_held_out(run), **trusted(run)}, *replies_of(run)]
+
+
+def trusted(run: StoredRun) -> Row:
+    """Weights of clean and flipped pairs and, of a run that doubts labels, which it doubts."""
+    from gapo.studies.consensus_looks import DOUBTED, doubts_of
+
+    return {**weights_of(run), **(doubts_of(run) if run.recipe["objective"]["name"] in DOUBTED else {})}
 
 
 def drift_on_held_out(run: StoredRun, pairs: int = DRIFT_PAIRS) -> float:
@@ -97,7 +101,7 @@ def trained_on_people(run: StoredRun) -> Rows:
     if not run.evals:
         return rows
     summary = {name: outcome(run)[0][name] for name in ("seconds", "steps", "flipped")}
-    return [*rows, {"what": "outcome", **summary, "kl": drift_on_held_out(run), **weights_of(run)}]
+    return [*rows, {"what": "outcome", **summary, "kl": drift_on_held_out(run), **trusted(run)}]
 
 
 def tasks_of(subject: Subject) -> Rows:

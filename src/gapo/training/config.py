@@ -10,12 +10,19 @@ import torch
 from transformers import TrainingArguments
 
 from gapo.anchor import AnchorSettings
+from gapo.consensus.scope import AGREED, ALL
 from gapo.errors import InputError
 from gapo.model.ranks import Ranks, joined, launched
 from gapo.model.refusals import NO_HUB_TOKEN, launched_in_bf16, refuse_launch
 from gapo.objectives import Objective, get_objective
 from gapo.pairs.store import kept_in_memory
 from gapo.pairs.tokenise import process_count
+
+CHOICES = {
+    "precision": ("fp32", "mixed"),
+    "shared_prefix": ("auto", "on", "off"),
+    "consensus_lead": (AGREED, ALL),
+}
 
 
 @dataclass
@@ -59,6 +66,12 @@ class PreferenceConfig(TrainingArguments):
             "layers), lm_head, a regex; auto: states, and full of a running judge."
         },
     )
+    consensus_lead: str = field(
+        default=AGREED,
+        metadata={
+            "help": "Which directions judge at the start: agreed (those in which labels agree beyond chance), or all."
+        },
+    )
 
     precision: str = field(
         default="fp32", metadata={"help": "fp32, or mixed: bf16 wherever a gradient is computed, fp32 for the gap."}
@@ -89,7 +102,7 @@ class PreferenceConfig(TrainingArguments):
         for key in ("enable_jit_checkpoint", "ignore_data_skip"):
             if getattr(self, key):
                 raise InputError(f"{key} is refused: a resumed run would not end where an uninterrupted one does")
-        for key, known in (("precision", ("fp32", "mixed")), ("shared_prefix", ("auto", "on", "off"))):
+        for key, known in CHOICES.items():
             if (value := getattr(self, key)) not in known:
                 raise InputError(f"{key} must be one of {', '.join(known)}, not {value!r}")
         if self.bf16 or launched_in_bf16():

@@ -55,7 +55,7 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
         shared=trainer.layout.shared,
         ranks=trainer.ranks,
     )
-    found = judged(sketches, prompt_numbers(pairs))
+    found = judged(sketches, prompt_numbers(pairs), args.consensus_lead)
     mixture = found.mixture
     logger.info(
         "labels judged by the other pairs' direction: about %.0f %% wrong, right and wrong %.1f widths apart",
