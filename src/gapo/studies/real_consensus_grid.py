@@ -19,13 +19,14 @@ CONDITIONS = (
     ("courtesy", "random", 0.0),
 )
 SETS = ("polite", "courtesy", "hh", "judges")
-STATES = {
-    "train.consensus_scope": "states"
-}  # said in every recipe, as is who leads: judged otherwise it is another run
+# What judges, and who leads, is said in every recipe: judged otherwise it is another run.
+AGREED = {"train.consensus_scope": "states", "train.consensus_lead": "agreed"}
 ALL_LEAD = {"train.consensus_lead": "all"}
-AGREED = {**STATES, "train.consensus_lead": "agreed"}
 JUDGED = "judged"
-WAYS = {"states, all directions": {**STATES, **ALL_LEAD}, "gradients, all directions": ALL_LEAD}
+WAYS = {
+    "states, all directions": {"train.consensus_scope": "states", **ALL_LEAD},
+    "gradients, all directions": {"train.consensus_scope": "full", **ALL_LEAD},
+}
 
 
 def grid(scale: Scale) -> list[Cell]:
