@@ -95,7 +95,7 @@ def test_a_killed_run_goes_on_without_asking_again(command, how):
         if number >= 6:
             if number == 7:
                 hanging.set()
-            free.wait(120)
+            free.wait(20)
         return three_labels(body)
 
     with Server(answer) as server:
@@ -109,7 +109,7 @@ def test_a_killed_run_goes_on_without_asking_again(command, how):
         )
         assert hanging.wait(60)
         running.send_signal(how)
-        said = running.communicate(timeout=100)[1]
+        said = running.communicate(timeout=20)[1]
         free.set()
         before = [shown(body) for body in server.asked[:6]]
     if how != signal.SIGKILL:
