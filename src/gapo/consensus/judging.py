@@ -55,8 +55,14 @@ def as_rows(sketches: Tensor, lead: str = AGREED) -> Tensor:
     return in_axes(rows) if lead == AGREED else rows
 
 
+def aligned(rows: Tensor, prompts: Tensor, lead: str, leaders: Tensor | None = None) -> Tensor:
+    """Each row along those of other prompts that lead, all if `leaders` marks none."""
+    return along_others(agreeing(rows, leaders) if lead == AGREED else rows, prompts, leaders)
+
+
 def judged_rows(rows: Tensor, prompts: Tensor, lead: str = AGREED) -> Judgement:
-    alignment = along_others(agreeing(rows) if lead == AGREED else rows, prompts)
+    """The same of rows that are ready."""
+    alignment = aligned(rows, prompts, lead)
     mixture = fit(alignment.numpy())
     return Judgement(alignment, torch.from_numpy(mixture.wrong(alignment.numpy())), mixture)
 

@@ -15,15 +15,15 @@ from gapo.studies.scale import Scale
 from gapo.studies.study import Study
 
 BETWEEN = (0.1, 0.3)  # of ours alone, to see whether the estimated rate follows the true one
-AGREED = {"train.consensus_lead": "agreed"}  # said in every recipe: runs judged otherwise are other runs
-JUDGED = {"train.consensus_scope": "states", **AGREED}
+LEAD = {"train.consensus_lead": "agreed"}  # said in every recipe: runs judged otherwise are other runs
+JUDGED = {"train.consensus_scope": "states", **LEAD}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "drop": (OURS, {**JUDGED, "objective.correct": False}),
     "all directions": (OURS, {"train.consensus_scope": "states", "train.consensus_lead": "all"}),
-    "all gradients": (OURS, {"train.consensus_scope": "full", **AGREED}),
+    "all gradients": (OURS, {"train.consensus_scope": "full", **LEAD}),
     "running": (OURS, {"train.consensus_judge": "running"}),
-    "top layers": (OURS, {"train.consensus_scope": "top", **AGREED}),
-    "head": (OURS, {"train.consensus_scope": "lm_head", **AGREED}),
+    "top layers": (OURS, {"train.consensus_scope": "top", **LEAD}),
+    "head": (OURS, {"train.consensus_scope": "lm_head", **LEAD}),
     "GAPO's gap": ("consensus_gapo", JUDGED),
 }
 

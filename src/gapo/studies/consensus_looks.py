@@ -16,7 +16,6 @@ SIZES = tuple(16 * 2**k for k in range(7))  # pairs in the direction; all of the
 SUSPICIOUS = 0.1  # the share of pairs that somebody might read again
 LAYERS = 8  # no more of them one by one: a real model has thirty
 DOUBTED = ("consensus", "consensus_dpo", "consensus_gapo")
-AGREED, ALL = "agreed", "all"  # of `train.consensus_lead`
 
 
 @takes(1)
@@ -60,7 +59,7 @@ def told_at_the_start(run: StoredRun) -> Rows:
     """
 
     from gapo.consensus.judging import sketches_of
-    from gapo.consensus.scope import STATES
+    from gapo.consensus.scope import AGREED, STATES
     from gapo.studies.probes import probed
     from gapo.training.dataset import prompt_numbers
 
@@ -70,7 +69,7 @@ def told_at_the_start(run: StoredRun) -> Rows:
     for layer, scope in scopes_of(data.start).items():
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == STATES else ())
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope == STATES else (), lead=AGREED)
             if scope == STATES:
                 rows += [{"what": "size", "rate": rate, "leaders": size, "area": a} for size, a in areas.items()]
             rows.append({"what": "layer", "rate": rate, "layer": layer, "area": areas[len(data.pairs)]})
@@ -87,7 +86,7 @@ def scopes_of(model: nn.Module) -> dict[str, str]:
 
 
 def areas_by_size(
-    sketches: Tensor, prompts: Tensor, rate: float, seed: int, sizes: tuple[int, ...] = SIZES, lead: str = AGREED
+    sketches: Tensor, prompts: Tensor, rate: float, seed: int, sizes: tuple[int, ...] = SIZES, *, lead: str
 ) -> dict[int, float]:
     """How well alignment finds labels turned at random, by how many pairs lead; measured on pairs that do not.
 
@@ -95,9 +94,7 @@ def areas_by_size(
     """
     import torch
 
-    from gapo.consensus.agreement import agreeing
-    from gapo.consensus.direction import along_others
-    from gapo.consensus.judging import as_rows
+    from gapo.consensus.judging import aligned, as_rows
     from gapo.diagnostics.ranking import area_under_roc
 
     count, draw = len(sketches), torch.Generator().manual_seed(seed)
@@ -108,6 +105,6 @@ def areas_by_size(
     for size in (*(size for size in sizes if size < count), count):
         leaders = order < size
         judged = ~leaders if size < count else leaders
-        alignment = along_others(agreeing(rows, leaders) if lead == AGREED else rows, prompts, leaders)[judged]
+        alignment = aligned(rows, prompts, lead, leaders)[judged]
         found[size] = area_under_roc(-alignment.numpy(), turned[judged].numpy())
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapo.studies.consensus_looks import ALL
 from gapo.studies.consensus_tables import NOISY
 from gapo.studies.rows import Row, Rows
 from gapo.studies.store import StoredRun, takes
@@ -40,6 +39,7 @@ def told_by(model: nn.Module, data: Probed) -> Rows:
     import numpy as np
 
     from gapo.consensus.judging import judged, sketches_of
+    from gapo.consensus.scope import ALL
     from gapo.diagnostics.ranking import area_under_roc
     from gapo.model.reference import logps_of
     from gapo.training.dataset import prompt_numbers
@@ -58,6 +58,7 @@ def told_by(model: nn.Module, data: Probed) -> Rows:
 def told_by_size(run: StoredRun, data: Probed) -> Rows:
     """Start models of several widths, each trained from nothing as the lab's own was, on labels turned at random."""
     from gapo.consensus.judging import sketches_of
+    from gapo.consensus.scope import ALL
     from gapo.lab.learn import Schedule, build_model, learn
     from gapo.lab.split import split_requests
     from gapo.lab.tokenizer import build_tokenizer
@@ -74,6 +75,6 @@ def told_by_size(run: StoredRun, data: Probed) -> Rows:
         for signal, scope in SCOPES.items():
             sketches = sketches_of(model, data.pairs, data.pad_id, scope=scope, cache=False)
             for rate in NOISY:
-                areas = areas_by_size(sketches, prompt_numbers(data.pairs), rate, seed, (), ALL)
+                areas = areas_by_size(sketches, prompt_numbers(data.pairs), rate, seed, (), lead=ALL)
                 rows.append({**size, "signal": signal, "rate": rate, "area": areas[len(data.pairs)]})
     return rows

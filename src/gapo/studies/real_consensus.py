@@ -9,7 +9,7 @@ from gapo.studies.exhibits import PLAIN, RATIO, WORDS, Column, Dots, Pivot, Shee
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.real_columns import CELL, DATA, DRIFT, KIND, RATE, SEEDS
 from gapo.studies.real_consensus_found import OTHERS, OURS, findings
-from gapo.studies.real_consensus_grid import JUDGED, compared, grid
+from gapo.studies.real_consensus_grid import WAY, compared, grid
 from gapo.studies.real_consensus_looks import SHOWN
 from gapo.studies.real_looks import trained_on_noise
 from gapo.studies.rows import Rows, Tables, where
@@ -23,7 +23,7 @@ DOUBTED = ("estimated", "true_rate", "area", "precision", "clean_weight", "flipp
 
 def tables(rows: Rows) -> Tables:
     every = where(rows, what="outcome")
-    runs = [row for row in every if row["method"] in OTHERS or row[JUDGED] == USUAL]
+    runs = [row for row in every if row["method"] in OTHERS or row[WAY] == USUAL]
     judged = [row for row in runs if row["method"] in OURS]
     by = [row for row in every if row["method"] in OURS]
     return {
@@ -31,13 +31,13 @@ def tables(rows: Rows) -> Tables:
         **{f"{ours}_minus": minus(runs, ours, OTHERS, ("accuracy",), BY[:-1]) for ours in OURS},
         "at_twenty": summarised(where(runs, data="polite", flips=RANDOM, rate=0.2), BY, ("accuracy",)),
         "doubts": summarised(judged, BY, DOUBTED),
-        "judged_by": summarised(by, [*BY, JUDGED], ("accuracy", "area", "estimated", "true_rate")),
+        "judged_by": summarised(by, [*BY, WAY], ("accuracy", "area", "estimated", "true_rate")),
         "told": summarised(where(rows, what="told"), TOLD_BY, ("area", "least", "most")),
     }
 
 
 TOLD = (DATA, Column("truth", "looked for", WORDS), RATE, Column("scope", "judged by", WORDS))
-BY_WHAT = (Column(JUDGED, "judged by", WORDS), ACCURACY, Column("area", "area under ROC", RATIO), DOUBTS[0], SEEDS)
+BY_WHAT = (Column(WAY, "judged by", WORDS), ACCURACY, Column("area", "area under ROC", RATIO), DOUBTS[0], SEEDS)
 REAL_CONSENSUS = Study(
     name="real/consensus",
     title="Wrong labels found by the other pairs",

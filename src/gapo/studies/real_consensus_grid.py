@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gapo.studies.consensus import JUDGED
 from gapo.studies.consensus_tables import USUAL
 from gapo.studies.grid import Cell
 from gapo.studies.real_consensus_found import OTHERS, OURS
@@ -19,10 +20,8 @@ CONDITIONS = (
     ("courtesy", "random", 0.0),
 )
 SETS = ("polite", "courtesy", "hh", "judges")
-# What judges, and who leads, is said in every recipe: judged otherwise it is another run.
-AGREED = {"train.consensus_scope": "states", "train.consensus_lead": "agreed"}
 ALL_LEAD = {"train.consensus_lead": "all"}
-JUDGED = "judged"
+WAY = "judged"
 WAYS = {
     "states, all directions": {"train.consensus_scope": "states", **ALL_LEAD},
     "gradients, all directions": {"train.consensus_scope": "full", **ALL_LEAD},
@@ -32,20 +31,18 @@ WAYS = {
 def grid(scale: Scale) -> list[Cell]:
     """Ours and the others, then the start model on each set of pairs, then ours judged in other ways."""
     ways = [
-        real_cell(method, *where_, 300, changes=changes, labels={JUDGED: way})
+        real_cell(method, *where_, 300, changes=changes, labels={WAY: way})
         for way, changes in WAYS.items()
         for where_ in CONDITIONS[:2]
         for method in OURS
     ]
-    return [*compared(), *(start for by in (AGREED, ALL_LEAD) for start in _starts(by)), *ways]
+    return [*compared(), *(start for by in (JUDGED, ALL_LEAD) for start in _starts(by)), *ways]
 
 
 def compared() -> list[Cell]:
     """Ours, and the others, whose runs are those of real/noise."""
     ours = [
-        real_cell(method, *where_, 240, changes=AGREED, labels={JUDGED: USUAL})
-        for where_ in CONDITIONS
-        for method in OURS
+        real_cell(method, *where_, 240, changes=JUDGED, labels={WAY: USUAL}) for where_ in CONDITIONS for method in OURS
     ]
     return [*ours, *(real_cell(method, *where_, 300) for where_ in CONDITIONS for method in OTHERS)]
 

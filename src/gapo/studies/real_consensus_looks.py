@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapo.studies.consensus_looks import AGREED, SIZES, areas_by_size
+from gapo.studies.consensus_looks import SIZES, areas_by_size
 from gapo.studies.consensus_tables import NOISY
 from gapo.studies.rows import Rows
 from gapo.studies.store import StoredRun
@@ -16,6 +16,7 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     import numpy as np
 
     from gapo.consensus.judging import judged, sketches_of
+    from gapo.consensus.scope import AGREED
     from gapo.diagnostics.intervals import bootstrap
     from gapo.diagnostics.ranking import area_under_roc
     from gapo.pairs.judges_wheel import AGREE, DISAGREE
@@ -31,7 +32,7 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     for scope in GRADIENTS if said is None else (said,):
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
         for rate in NOISY:
-            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope != "top" else (), lead)
+            areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope != "top" else (), lead=lead)
             told = {"what": "told", "truth": "turned at random", "rate": rate, "scope": scope}
             rows += [{**told, "leaders": size, "area": area} for size, area in areas.items()]
         if known.any():

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapo.studies.columns import ACCURACY, NAME
-from gapo.studies.consensus import DOUBTS
+from gapo.studies.consensus import DOUBTS, JUDGED
 from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Pivot, Sheet
 from gapo.studies.grid import Cell
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.real_columns import DRIFT, LIKELIHOOD, RATE, SEEDS, TASK, WEIGHT_COLUMNS
-from gapo.studies.real_consensus_grid import AGREED
 from gapo.studies.real_grid import STEP_PAIRS, first_pairs, real_cell, started
 from gapo.studies.real_human_found import findings
 from gapo.studies.real_looks import trained_on_people
@@ -32,7 +31,7 @@ RUN_VALUES = ("kl", "clean_weight", "flipped_weight", "relative", "estimated", "
 def grid(scale: Scale) -> list[Cell]:
     """Wrong labels first, then the start model, then clean labels, then ours with wrong ones."""
     noisy, clean = ([_cell(method, rate) for method in METHODS] for rate in (0.2, 0.0))
-    return [*noisy, started("hh"), *clean, *(_cell(method, 0.2, AGREED) for method in DOUBTING)]
+    return [*noisy, started("hh"), *clean, *(_cell(method, 0.2, JUDGED) for method in DOUBTING)]
 
 
 def _cell(method: str, rate: float, changes: Mapping[str, Any] | None = None) -> Cell:

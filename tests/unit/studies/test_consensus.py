@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from gapo.consensus.scope import AGREED
 from gapo.runs.recipe import recipe_hash
 from gapo.studies.catalogue import CATALOGUE
 from gapo.studies.consensus_looks import SIZES, areas_by_size, doubts_of, scopes_of
@@ -51,23 +52,25 @@ def rows_with(lead, seeds=5, length_lead=-0.05):
 
 def test_a_shared_direction_finds_every_flip_and_chance_finds_none():
     prompts = torch.arange(PAIRS)
-    assert areas_by_size(sketches(5.0), prompts, 0.2, seed=0)[PAIRS] > 0.999
-    alone = areas_by_size(sketches(0.0), prompts, 0.2, seed=0)[PAIRS]
+    assert areas_by_size(sketches(5.0), prompts, 0.2, seed=0, lead=AGREED)[PAIRS] > 0.999
+    alone = areas_by_size(sketches(0.0), prompts, 0.2, seed=0, lead=AGREED)[PAIRS]
     assert abs(alone - 0.5) < 0.1
 
 
 def test_more_pairs_make_a_better_direction_and_more_flips_a_worse_one():
     prompts = torch.arange(PAIRS)
-    few, many = (np.mean([areas_by_size(sketches(0.3, s), prompts, 0.2, s)[n] for s in range(5)]) for n in (16, 256))
-    noisier = np.mean([areas_by_size(sketches(0.3, s), prompts, 0.4, s)[256] for s in range(5)])
+    few, many = (
+        np.mean([areas_by_size(sketches(0.3, s), prompts, 0.2, s, lead=AGREED)[n] for s in range(5)]) for n in (16, 256)
+    )
+    noisier = np.mean([areas_by_size(sketches(0.3, s), prompts, 0.4, s, lead=AGREED)[256] for s in range(5)])
     assert few < many
     assert noisier < many
 
 
 def test_all_pairs_come_last_and_larger_sizes_are_left_out():
-    found = areas_by_size(sketches(1.0), torch.arange(PAIRS), 0.2, seed=0)
+    found = areas_by_size(sketches(1.0), torch.arange(PAIRS), 0.2, seed=0, lead=AGREED)
     assert list(found) == [size for size in SIZES if size < PAIRS] + [PAIRS]
-    assert list(areas_by_size(sketches(1.0), torch.arange(PAIRS), 0.2, seed=0, sizes=())) == [PAIRS]
+    assert list(areas_by_size(sketches(1.0), torch.arange(PAIRS), 0.2, seed=0, sizes=(), lead=AGREED)) == [PAIRS]
 
 
 @pytest.mark.parametrize(("layers", "alone"), [(3, 3), (30, 8)])
