@@ -12,9 +12,11 @@ from gapo.runs.computed import Blocks, fill
 from gapo.studies.catalogue import REAL_STUDIES
 from gapo.studies.planned import NOT_YET
 
+FIRST = 2  # sentences
+
 
 def real_table(results: Path) -> str:
-    """A line a part: how many of its runs there are, and what they found."""
+    """A line a part: how many of its runs there are, and the first of what they found; its page has the rest."""
     lines = []
     for study in REAL_STUDIES:
         folder = results / study.name
@@ -23,7 +25,7 @@ def real_table(results: Path) -> str:
             continue
         rows, about = read_study(folder)
         runs = f"{len({row['run'] for row in rows})} of {about['planned']}"
-        lines.append([f"[{study.title}]({results.name}/{study.name}/{PAGE})", runs, " ".join(about["found"])])
+        lines.append([f"[{study.title}]({results.name}/{study.name}/{PAGE})", runs, " ".join(about["found"][:FIRST])])
     return markdown_table(["part", "runs", "found"], lines)
 
 

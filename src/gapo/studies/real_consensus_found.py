@@ -6,55 +6,54 @@ from gapo.studies.consensus_tables import NOISY, RANDOM
 from gapo.studies.names import method_name
 from gapo.studies.rows import Row, Rows, Tables, first, number, where
 from gapo.studies.seeds import ENOUGH
-from gapo.studies.sentences import kept_as, listed, percent, plain
+from gapo.studies.sentences import cell, kept_as, listed, percent, plain
 
 OURS = ("consensus_dpo", "consensus")
 OTHERS = ("dpo", "simpo", "robust_dpo", "dr_dpo", "gapo")
 PLACES = tuple((data, rate) for data in ("polite", "courtesy") for rate in NOISY)
-MET, NOT_MET, OPEN = "met", "not met", "open"
+MET, NOT_MET = "clearly ahead of every other method on", "not clearly ahead of all on"
+OPEN, NOT_RUN = "with too few runs to say on", "not run yet on"
 
 
 def findings(found: Tables) -> list[str]:
-    return [_accuracies(found), _bar(found), _disputed(found)]
+    return [_told(found), *(_ahead(found, ours) for ours in OURS), _disputed(found)]
 
 
-def _accuracies(found: Tables) -> str:
-    """Both of ours beside the best other, wherever labels were flipped at random."""
-    parts = [_beside(_name(*place), _here(found["accuracy"], *place)) for place in PLACES]
-    return f"Accuracy on clean pairs after training with labels flipped at random: {'; '.join(parts)}."
+def _told(found: Tables) -> str:
+    """How well labels turned at random are told from right ones, by the runs that doubted them."""
+    areas = {place: cell(_here(found["doubts"], *place), "area") for place in PLACES}
+    parts = [f"{area:.2f} on {_name(*place)}" for place, area in areas.items() if area is not None]
+    if not parts:
+        return "No labels turned at random were judged yet."
+    return f"Labels turned at random are told from right ones with an area under ROC of {listed(parts)}."
 
 
-def _beside(name: str, rows: Rows) -> str:
-    known = {row["method"]: row for row in rows if number(row.get("accuracy")) is not None}
-    ours = [f"{method_name(method)} {_share(known[method])}" for method in OURS if method in known]
+def _ahead(found: Tables, ours: str) -> str:
+    """Where one of ours is ahead of all others by more than the interval, where not, and where that is not known."""
+    verdicts = {place: _verdict(found, ours, place) for place in PLACES}
+    parts = [
+        f"{verdict} {listed([_beside(found, ours, place) for place in PLACES if verdicts[place] == verdict])}"
+        for verdict in (MET, NOT_MET, OPEN, NOT_RUN)
+        if verdict in verdicts.values()
+    ]
+    return f"{method_name(ours)} is {'; '.join(parts)}."
+
+
+def _beside(found: Tables, ours: str, place: tuple[str, float]) -> str:
+    """A place with the accuracy of ours, and of the best other."""
+    known = {row["method"]: row for row in _here(found["accuracy"], *place) if number(row.get("accuracy")) is not None}
+    if ours not in known:
+        return _name(*place)
     others = [known[method] for method in OTHERS if method in known]
-    if not ours:
-        return f"{name} ours not run yet"
     best = max(others, key=lambda row: row["accuracy"], default=None)
-    beside = [] if best is None else [f"best other {method_name(best['method'])} {_share(best)}"]
-    return f"{name} {', '.join([*ours, *beside])}"
+    beside = "" if best is None else f", {method_name(best['method'])} {_share(best)}"
+    return f"{_name(*place)} ({_share(known[ours])}{beside})"
 
 
-def _bar(found: Tables) -> str:
-    """Where each of ours is clearly ahead of all others, where it is not, and where seeds or methods are missing."""
-    said = []
-    for ours in OURS:
-        verdicts = {place: _verdict(_here(found[f"{ours}_minus"], *place)) for place in PLACES}
-        parts = [
-            f"{verdict} for {listed([_name(*place) for place in PLACES if verdicts[place] == verdict])}"
-            for verdict in (MET, NOT_MET, OPEN)
-            if verdict in verdicts.values()
-        ]
-        if len(parts) == 1:
-            parts = [f"{verdicts[PLACES[0]]} everywhere"]
-        said.append(f"{method_name(ours)} {', '.join(parts)}")
-    return (
-        f"The bar, to be ahead of every other method by more than the interval, with {ENOUGH} seeds or more: "
-        f"{'; '.join(said)}."
-    )
-
-
-def _verdict(minus: Rows) -> str:
+def _verdict(found: Tables, ours: str, place: tuple[str, float]) -> str:
+    if cell(_here(found["accuracy"], *place), "accuracy", method=ours) is None:
+        return NOT_RUN
+    minus = _here(found[f"{ours}_minus"], *place)
     gains = [kept_as(first(minus, method=method), "accuracy") for method in OTHERS]
     known = [gain for gain in gains if gain is not None and gain.seeds >= ENOUGH]
     if any(not (gain.clear and gain.mean > 0) for gain in known):
@@ -79,7 +78,7 @@ def _here(rows: Rows, data: str, rate: float) -> Rows:
 
 
 def _name(data: str, rate: float) -> str:
-    return f"{data} at {100 * rate:.0f} %"
+    return f"{data} pairs at {100 * rate:.0f} %"
 
 
 def _share(row: Row) -> str:

@@ -12,6 +12,7 @@ from gapo.studies.sentences import compared, kept_as, percent, plain, ranking
 from gapo.studies.study import Claim
 
 TWENTY: dict[str, Any] = {"data": "polite", "flips": "at random", "rate": 0.2}
+PLACE = "polite pairs with 20 % flipped at random"
 FLIPPED_WEIGHT = "Weight of flipped pairs against clean ones"
 REASON = "an anchor gap is mostly the pair's own gradient norm, which a turned label leaves as it is (see `confounds`)"
 
@@ -20,13 +21,13 @@ def findings(found: Tables) -> list[str]:
     weights = first(found["weights"], **TWENTY, method="gapo")
     against = first(found["gapo_minus"], **TWENTY, method="simpo")
     return [
-        ranking(where(found["accuracy"], **TWENTY), "accuracy", "accuracy on polite pairs with 20 % flipped at random"),
-        compared("gapo", "simpo", kept_as(against, "accuracy"), "that accuracy"),
+        ranking(where(found["accuracy"], **TWENTY), "accuracy", f"accuracy on {PLACE}"),
         "The weights of flipped pairs were not measured yet."
         if weights is None
         else f"GAPO's weights of flipped pairs differ by {percent(weights['relative'])} from those of clean ones; a "
         f"low weight finds flipped pairs with an area under the ROC curve of {plain(weights['weight_area'])}, a low "
         f"margin with {plain(weights['margin_area'])} ({weights['seeds']} of 3 seeds).",
+        compared("gapo", "simpo", kept_as(against, "accuracy"), f"accuracy on {PLACE}"),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,13 @@ BY_STUDENT = 3  # values: no resample of them goes beyond the outermost, and the
 ENOUGH = 3  # seeds: of two nothing is called clear
 NO_WIDTH = 1e-9  # of an interval: three values that happen to be equal say nothing about their spread
 HELD = {2: 0.50, 3: 0.95, 4: 0.87, 5: 0.92}  # how often such an interval holds the mean of normal values
+ACCURACIES = ("accuracy", "accuracy_before", "likelihood_accuracy", "score", "skill", "win_rate", "lc_win_rate")
+AREAS = ("area", "weight_area", "margin_area", "length_term_area", "least", "most")
+PARTS = ("bottom", "middle", "top", "precision", "estimated", "share", "positive", "top_overlap")
+LIMITS = {  # a mean of what lies between them lies there too, and where it may be ends there
+    **dict.fromkeys((*ACCURACIES, *AREAS, *PARTS), (0.0, 1.0)),
+    **dict.fromkeys(("kl", "drift", "seconds"), (0.0, inf)),
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,12 @@ class Estimate:
             return False
         spread = self.seeds > BY_STUDENT or self.high - self.low > NO_WIDTH
         return spread and not self.low <= 0 <= self.high
+
+    def within(self, least: float, most: float) -> Estimate:
+        """The same of a quantity that nowhere leaves these limits."""
+        if self.low is None or self.high is None:
+            return self
+        return Estimate(self.mean, max(self.low, least), min(self.high, most), self.seeds)
 
     def above(self, level: float) -> Estimate:
         """How far it lies above a level."""
@@ -100,7 +114,9 @@ def summarised(rows: Iterable[Row], by: Sequence[str], values: Sequence[str]) ->
 
 
 def of_rows(rows: Iterable[Row], name: str) -> Estimate | None:
-    return estimate(value for row in rows if (value := number(row.get(name))) is not None)
+    """The mean of one value over rows; its interval goes no further than the value can."""
+    found = estimate(value for row in rows if (value := number(row.get(name))) is not None)
+    return found.within(*LIMITS[name]) if found is not None and name in LIMITS else found
 
 
 def paired(ours: Iterable[Row], theirs: Iterable[Row], name: str, *, ratio: bool = False) -> Estimate | None:

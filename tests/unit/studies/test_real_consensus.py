@@ -29,26 +29,49 @@ LEVEL = dict.fromkeys(OTHERS, 0.6)
 
 
 def test_both_of_ours_stand_beside_the_best_other():
-    accuracy, _, judges = said(rows("polite", 0.4, {**LEVEL, "gapo": 0.65, "consensus": 0.7, "consensus_dpo": 0.8}))
-    assert "polite at 40 % Consensus+DPO 80.7 %, Consensus 70.6 %, best other GAPO 65.5 %" in accuracy
-    assert accuracy.count("ours not run yet") == 3
+    everyone = {**LEVEL, "gapo": 0.65, "consensus": 0.7, "consensus_dpo": 0.8}
+    told, with_dpo, alone, judges = said(rows("polite", 0.4, everyone))
+    assert "polite pairs at 40 % (80.7 %, GAPO 65.5 %)" in with_dpo
+    assert "polite pairs at 40 % (70.6 %, GAPO 65.5 %)" in alone
+    for sentence in (with_dpo, alone):
+        assert sentence.endswith(
+            "not run yet on polite pairs at 20 %, courtesy pairs at 20 % and courtesy pairs at 40 %."
+        )
+    assert told == "No labels turned at random were judged yet."
     assert "not looked at yet" in judges
+
+
+def test_areas_are_those_of_the_runs_that_doubted():
+    doubting = rows("courtesy", 0.2, {"consensus_dpo": 0.9, "consensus": 0.8})
+    told, *_ = said([{**row, "area": 0.9 + 0.03 * row["seed"]} for row in doubting])
+    assert (
+        told
+        == "Labels turned at random are told from right ones with an area under ROC of 0.93 on courtesy pairs at 20 %."
+    )
+
+
+AHEAD, NOT_CLEAR, FEW = (
+    "clearly ahead of every other method on",
+    "not clearly ahead of all on",
+    "too few runs to say on",
+)
 
 
 @pytest.mark.parametrize(
     ("seeds", "others", "verdict"),
     [
-        (3, LEVEL, "Consensus+DPO met for polite at 20 %, open for"),
-        (2, LEVEL, "Consensus+DPO open everywhere"),
-        (3, {**LEVEL, "dpo": 0.7}, "Consensus+DPO not met for polite at 20 %, open for"),
-        (3, {name: 0.6 for name in OTHERS if name != "gapo"}, "Consensus+DPO open everywhere"),
-        (3, {"dpo": 0.75}, "Consensus+DPO not met for polite at 20 %"),  # one that is ahead is enough
+        (3, LEVEL, AHEAD),
+        (2, LEVEL, FEW),
+        (3, {**LEVEL, "dpo": 0.7}, NOT_CLEAR),
+        (3, {name: 0.6 for name in OTHERS if name != "gapo"}, FEW),
+        (3, {"dpo": 0.75}, NOT_CLEAR),  # one that is ahead is enough
     ],
 )
-def test_the_bar_takes_seeds_and_every_other_method(seeds, others, verdict):
-    _, bar, _ = said(rows("polite", 0.2, {**others, "consensus_dpo": 0.7}, seeds))
-    assert verdict in bar
-    assert bar.endswith("Consensus open everywhere.")
+def test_to_be_clearly_ahead_takes_seeds_and_every_other_method(seeds, others, verdict):
+    _, with_dpo, alone, _ = said(rows("polite", 0.2, {**others, "consensus_dpo": 0.7}, seeds))
+    assert f"{verdict} polite pairs at 20 % (70." in with_dpo
+    assert sum(with_dpo.count(each) for each in (AHEAD, NOT_CLEAR, FEW)) == 1
+    assert alone.startswith("Consensus is not run yet on polite pairs at 20 %, ")
 
 
 def test_runs_judged_in_another_way_stand_apart_and_decide_nothing():
@@ -57,8 +80,8 @@ def test_runs_judged_in_another_way_stand_apart_and_decide_nothing():
     tables = STUDY.tables([*kept, *rows("polite", 0.4, {**LEVEL, "consensus_dpo": 0.8})])
     by = {row["judged"]: row["accuracy"] for row in tables["judged_by"]}
     assert by[way] - by[USUAL] == pytest.approx(0.1, abs=0.02)
-    assert "polite at 40 % Consensus+DPO 80.6 %" in STUDY.findings(tables)[0]
-    assert "Consensus+DPO open everywhere" in said(kept, rows("polite", 0.4, LEVEL))[1]
+    assert "polite pairs at 40 % (80.6 %, " in STUDY.findings(tables)[1]
+    assert "Consensus+DPO is not run yet on polite pairs" in said(kept, rows("polite", 0.4, LEVEL))[1]
 
 
 def test_what_is_told_of_disputes_has_the_interval_of_its_pairs():

@@ -75,9 +75,38 @@ def test_a_difference_is_taken_on_the_seeds_both_have():
 
 
 def test_groups_keep_their_order_and_count_their_seeds():
-    table = summarised([*rows("b", [1.0, 3.0]), *rows("a", [2.0])], ["method"], ("accuracy",))
-    assert [(row["method"], row["accuracy"], row["seeds"]) for row in table] == [("b", 2.0, 2), ("a", 2.0, 1)]
+    table = summarised([*rows("b", [0.1, 0.3]), *rows("a", [0.2])], ["method"], ("accuracy",))
+    assert [(row["method"], row["accuracy"], row["seeds"]) for row in table] == [("b", 0.2, 2), ("a", 0.2, 1)]
     assert table[1]["accuracy_low"] is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+def test_an_interval_of_a_share_ends_where_shares_end_and_holds_what_it_held(values):
+    (row,) = summarised(rows("a", values), ["method"], ("accuracy",))
+    free, low, high = estimate(values), row["accuracy_low"], row["accuracy_high"]
+    assert row["accuracy"] == free.mean
+    if len(values) == 1:
+        assert (low, high) == (None, None)
+        return
+    for possible in np.linspace(0, 1, 11):
+        assert (low <= possible <= high) == (free.low <= possible <= free.high)
+    assert 0 <= low <= high <= 1
+
+
+def test_differences_and_unknown_quantities_have_their_whole_interval():
+    both = [*rows("a", [0.9, 0.1, 0.5]), *rows("b", [0.1, 0.9, 0.5])]
+    (difference,) = minus(both, "a", ["b"], ("accuracy",))
+    assert difference["accuracy_low"] < -1
+    table = summarised([{"method": "a", "seed": s, "margin": float(s)} for s in range(3)], ["method"], ("margin",))
+    assert table[0]["margin_low"] < 0
+
+
+def test_a_drift_is_never_below_zero():
+    table = summarised(
+        [{"method": "a", "seed": s, "kl": k} for s, k in enumerate((0.1, 0.1, 0.9))], ["method"], ("kl",)
+    )
+    assert table[0]["kl_low"] == 0
+    assert table[0]["kl_high"] > 1
 
 
 def test_what_was_not_measured_is_none_and_not_zero():
