@@ -121,6 +121,8 @@ def test_the_same_labels_are_found_from_python(labels, tmp_path):
         gapo.find_wrong_labels("lab", gapo.load_policy("lab").model)
     with pytest.raises(InputError, match=r"^scope 'nowhere' matches no trained parameter"):
         gapo.find_wrong_labels("lab", "lab", scope="nowhere")
+    with pytest.raises(InputError, match="which within subset judges within"):
+        gapo.find_wrong_labels(folder / "pairs.jsonl", "lab", within="subset")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,8 @@ def test_the_same_labels_are_found_from_python(labels, tmp_path):
     [
         (["--limit", "63"], "63 pairs are too few to have a direction; finding wrong labels takes 64 or more"),
         (["--judge-scope", "nowhere"], "--judge-scope 'nowhere' matches no trained parameter"),
+        (["--within", "subset"], "no pair has a `subset`, which --within subset judges within; add such a column"),
+        (["--within", "topic"], "--within must be one of all, subset, not 'topic'"),
     ],
 )
 def test_what_cannot_be_judged_is_said_before_anything_is_scored(labels, tmp_path, monkeypatch, words, said):

@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from gapo.consensus.judging import judged, sketches_of
 from gapo.consensus.mixture import Mixture
 from gapo.errors import InputError
 from gapo.training import doubts
 from gapo.training.config import PreferenceConfig
+from gapo.training.dataset import prompt_numbers
 from gapo.training.doubts import judging_forwards, scope_of
 from runs_of_tests import StopAfter, text_rows, trainer, weights
 
@@ -103,6 +105,22 @@ def test_a_resumed_run_is_the_same_run(tmp_path, judge):
     assert columns(tmp_path / "whole") == columns(tmp_path / "cut")
 
 
+def test_pairs_are_judged_by_those_of_their_own_subset(tmp_path):
+    rows = [{**row, "subset": "even" if k % 2 else "odd"} for k, row in enumerate(text_rows(160))]
+    run = trainer(tmp_path, rows, objective="consensus", consensus_within="subset", max_steps=1)
+    pairs, groups = run.train_dataset.encoded, [pair.subset for pair in run.train_dataset.pairs]
+    sketches = sketches_of(run.model, pairs, run.pad_id, cache=False)
+    expected = judged(sketches, prompt_numbers(pairs), groups=groups)
+    alone = judged(sketches, prompt_numbers(pairs))
+    run.train()
+    found = columns(tmp_path)
+    by_id = {pair.id: k for k, pair in enumerate(pairs)}
+    places = [by_id[name] for name in found["pair_id"]]
+    assert found["consensus"] == pytest.approx(expected.alignment[places].tolist(), abs=1e-3)
+    assert found["wrong"] == pytest.approx(expected.wrong[places].tolist(), abs=1e-2)
+    assert not torch.allclose(expected.alignment, alone.alignment, atol=1e-2)
+
+
 @pytest.mark.parametrize("engine", ["two_pass", "bank"])
 def test_gapos_gap_is_a_factor_with_any_exact_engine(tmp_path, engine):
     run = trainer(tmp_path, text_rows(80), objective="consensus_gapo", anchor_engine=engine)
@@ -118,6 +136,9 @@ def test_gapos_gap_is_a_factor_with_any_exact_engine(tmp_path, engine):
         ({"consensus_judge": "running", "sam_radius": 0.1}, "which SAM does not allow; use start"),
         ({"objective": "consensus_gapo", "consensus_judge": "running"}, "which an anchor does not allow; use start"),
         ({"objective": "consensus_dpo", "consensus_judge": "running"}, "which consensus_dpo does not weigh; use start"),
+        ({"consensus_within": "subset"}, "no pair has a `subset`, which train.consensus_within subset judges within"),
+        ({"consensus_within": "topic"}, "consensus_within must be one of all, subset, not 'topic'"),
+        ({"consensus_judge": "running", "consensus_within": "subset"}, "takes consensus_judge start"),
         ({"consensus_lead": "mine"}, "consensus_lead must be one of agreed, all, not 'mine'"),
         ({"consensus_judge": "running", "consensus_scope": "states"}, "by the gradients it trains with, not by states"),
         (

@@ -63,6 +63,9 @@ def audit(
         str,
         typer.Option("--judge-scope", help="What judges labels: states, or gradients: full, top, lm_head, or a regex."),
     ] = "states",
+    within: Annotated[
+        str, typer.Option("--within", help="Who judges a label: all pairs, or those of its own subset.")
+    ] = "all",
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes of this machine that share the work.")
@@ -115,14 +118,15 @@ def audit(
             launch(processes, "what is scored is kept, and the same command goes on")
             return
     wish = _Keep(keep, fraction, by, kept) if keep and kept else None
-    _conduct(asked, folder, wish, _Wrong(judges, kept) if wrong else None, voice, open_page, trust)
+    _conduct(asked, folder, wish, _Wrong(judges, within, kept) if wrong else None, voice, open_page, trust)
 
 
 @dataclass(frozen=True)
 class _Wrong:
-    """That wrong labels are to be found, by what, and where the other pairs go."""
+    """That wrong labels are to be found, by what and by whom, and where the other pairs go."""
 
     scope: str
+    within: str
     out: Path | None
 
 
@@ -188,7 +192,7 @@ def _scored(
     if wrong is not None:
         from gapo.runs.find_wrong import find_wrong, refuse_judging, write_wrong
 
-        refuse_judging(pairs, subject.model, wrong.scope)
+        refuse_judging(pairs, subject.model, wrong.scope, wrong.within)
     command = ["gapo", *sys.argv[1:]]
     listener = telling.listener()
     found = audited(
@@ -198,8 +202,9 @@ def _scored(
     if wrong is not None:
         bar = telling.judging()
         judged = find_wrong(
-            pairs, subject.model, subject.tokenizer, asked, scope=wrong.scope, progress=bar, ranks=ranks
-        )
+            pairs, subject.model, subject.tokenizer, asked,
+            scope=wrong.scope, within=wrong.within, progress=bar, ranks=ranks,
+        )  # fmt: skip
         if ranks.first:
             write_wrong(folder, judged, pairs)
     return found

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from gapo.anchor.bank import GradientBank
 from gapo.anchor.fill import fill, pairs_at_once
-from gapo.consensus.agreement import agreeing, in_axes
-from gapo.consensus.direction import along_others, evened, units
+from gapo.consensus.direction import units
 from gapo.consensus.mixture import Mixture, fit
+from gapo.consensus.peers import Groups, along_peers, peers
 from gapo.consensus.scope import AGREED, STATES, judging_parameters, only
 from gapo.consensus.sketch import SIZE, Signs
 from gapo.consensus.states import StateSketches
@@ -37,32 +37,16 @@ TOKENS_AT_ONCE = 4096  # the states of every layer stand side by side: 2 GB of a
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of each pair: its alignment with the pairs of other prompts, and the probability that its label is wrong."""
+    """Of each pair: its alignment with its peers of other prompts, and the probability that its label is wrong."""
 
     alignment: Tensor
     wrong: Tensor
     mixture: Mixture
 
 
-def judged(sketches: Tensor, prompts: Tensor, lead: str = AGREED) -> Judgement:
-    """Every pair by all pairs of other prompts."""
-    return judged_rows(as_rows(sketches, lead), prompts, lead)
-
-
-def as_rows(sketches: Tensor, lead: str = AGREED) -> Tensor:
-    """Sketches ready to be judged. A turned label turns its row and changes no other, so they serve all labels."""
-    rows = evened(units(sketches))
-    return in_axes(rows) if lead == AGREED else rows
-
-
-def aligned(rows: Tensor, prompts: Tensor, lead: str, leaders: Tensor | None = None) -> Tensor:
-    """Each row along those of other prompts that lead, all if `leaders` marks none."""
-    return along_others(agreeing(rows, leaders) if lead == AGREED else rows, prompts, leaders)
-
-
-def judged_rows(rows: Tensor, prompts: Tensor, lead: str = AGREED) -> Judgement:
-    """The same of rows that are ready."""
-    alignment = aligned(rows, prompts, lead)
+def judged(sketches: Tensor, prompts: Tensor, lead: str = AGREED, groups: Groups | None = None) -> Judgement:
+    """Every pair by its peers of other prompts: all pairs, or those of its group."""
+    alignment = along_peers(peers(sketches, lead, groups), prompts, lead)
     mixture = fit(alignment.numpy())
     return Judgement(alignment, torch.from_numpy(mixture.wrong(alignment.numpy())), mixture)
 
@@ -76,7 +60,7 @@ def sketches_of(
     cache: bool = True,
     progress: Progress = no_progress,
     precision: Precision = nullcontext,
-    precision_name: str = "",
+    precision_name: str = "no",
     shared: bool = False,
     ranks: Ranks = ALONE,
 ) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gapo.consensus.judging import as_rows, judged_rows
+from gapo.consensus.peers import Groups, along_peers, peers
 from gapo.diagnostics.ranking import area_under_roc
 
 SHARE, DRAWS = 0.1, 5
@@ -54,18 +54,22 @@ class LabelCheck:
 
 
 def label_check(
-    sketches: Tensor, prompts: Tensor, share: float = SHARE, draws: int = DRAWS, seed: int = 0
+    sketches: Tensor,
+    prompts: Tensor,
+    share: float = SHARE,
+    draws: int = DRAWS,
+    seed: int = 0,
+    groups: Groups | None = None,
 ) -> LabelCheck:
     """Flip this share of the labels, judge all of them anew, and see who is suspected."""
     flips = max(1, round(share * len(sketches)))
-    rows = as_rows(sketches)
+    ready = peers(sketches, groups=groups)
     areas, hits = [], []
     for draw in range(draws):
         chosen = np.random.default_rng([seed, draw]).choice(len(sketches), flips, replace=False)
         flipped = np.zeros(len(sketches), dtype=np.bool_)
         flipped[chosen] = True
-        sign = torch.from_numpy(np.where(flipped, -1.0, 1.0)).to(rows)
-        doubt = -judged_rows(rows * sign[:, None], prompts).alignment.numpy()
+        doubt = -along_peers(ready, prompts, sign=torch.from_numpy(np.where(flipped, -1.0, 1.0))).numpy()
         areas.append(area_under_roc(doubt, flipped))
         hits.append(float(flipped[np.argsort(-doubt, kind="stable")[:flips]].mean()))
     return LabelCheck(share, flips, draws, float(np.mean(areas)), min(areas), max(areas), float(np.mean(hits)))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from gapo.consensus.judging import judged, sketches_of
 from gapo.consensus.mixture import fit_with_interval
+from gapo.consensus.peers import FEWEST, WHOLE, groups_of
 from gapo.consensus.scope import STATES, judging_parameters
 from gapo.diagnostics.auditing import AuditSettings
 from gapo.diagnostics.label_check import label_check
@@ -34,7 +35,7 @@ from gapo.runs.audit_folder import write_json
 from gapo.runs.audit_model import model_and_name
 from gapo.storage import whole_file
 from gapo.training.dataset import prompt_numbers
-from gapo.training.doubts import FEWEST, JUDGED
+from gapo.training.doubts import JUDGED
 
 if TYPE_CHECKING:
     from torch import nn
@@ -65,6 +66,7 @@ def find_wrong_labels(
     *,
     out: str | Path | None = None,
     scope: str = STATES,
+    within: str = WHOLE,
     template: str = "auto",
     max_length: int = 2048,
     limit: int | None = None,
@@ -73,9 +75,9 @@ def find_wrong_labels(
     """Rank the labels of these pairs, most likely wrong first, and check on known flips whether that can be done here.
 
     `model` is a name that `load_policy` knows, a run or adapter folder, or a model with its tokenizer. `scope` says
-    what judges: states (a forward alone), or gradients: full, top, lm_head, or a regex. `seed` is that of the flips.
-    With `out` the folder gets `wrong.parquet`, `wrong.json` and `relabel.jsonl`, and serves as `consensus_judge` of a
-    training run.
+    what judges: states (a forward alone), or gradients: full, top, lm_head, or a regex; `within` who does: all pairs,
+    or (subset) those of a pair's own subset. `seed` is that of the flips. With `out` the folder gets `wrong.parquet`,
+    `wrong.json` and `relabel.jsonl`, and serves as `consensus_judge` of a training run.
     """
     from gapo.runs.audit import Asked, place_of
 
@@ -83,17 +85,20 @@ def find_wrong_labels(
     loaded, tokenizer, name = model_and_name(model, tokenizer, "find_wrong_labels")
     settings = AuditSettings(seed=seed)
     asked = Asked(place_of(pairs, found), name, None, template, max_length, limit, settings=settings)
-    refuse_judging(found, loaded, scope, "scope")
-    labels = find_wrong(found, loaded, tokenizer, asked, scope=scope)
+    refuse_judging(found, loaded, scope, within, keys=("scope", "within"))
+    labels = find_wrong(found, loaded, tokenizer, asked, scope=scope, within=within)
     if out is not None:
         write_wrong(Path(out), labels, found)
     return labels
 
 
-def refuse_judging(pairs: PairSet, model: nn.Module, scope: str, key: str = "--judge-scope") -> None:
-    """What would make the search pointless, said before anything is computed. `key` is the user's name of the scope."""
+def refuse_judging(
+    pairs: PairSet, model: nn.Module, scope: str, within: str, keys: tuple[str, str] = ("--judge-scope", "--within")
+) -> None:
+    """What would make the search pointless, said before anything is computed. `keys` are the user's names of both."""
     if scope != STATES:
-        judging_parameters(model, scope, key)
+        judging_parameters(model, scope, keys[0])
+    groups_of(pairs, within, keys[1])
     _refuse_few(pairs, len(pairs))
 
 
@@ -111,6 +116,7 @@ def find_wrong(
     asked: Asked,
     *,
     scope: str = STATES,
+    within: str = WHOLE,
     progress: Progress = no_progress,
     ranks: Ranks = ALONE,
 ) -> WrongLabels:
@@ -122,15 +128,17 @@ def find_wrong(
     layout = ranks.first_decides(lambda: choose_layout(model, telling_pairs(model, rows), pad_id, "auto"))
     sketches = sketches_of(model, rows, pad_id, scope=scope, progress=progress, shared=layout.shared, ranks=ranks)
     prompts = prompt_numbers(rows)
-    found = judged(sketches, prompts)
+    groups = groups_of(encoded.pairs, within, "--within")
+    found = judged(sketches, prompts, groups=groups)
     bounds = fit_with_interval(found.alignment.numpy())
     mixture = replace(found.mixture, low=min(bounds.low, found.mixture.rate), high=max(bounds.high, found.mixture.rate))
-    check = label_check(sketches, prompts, seed=asked.settings.seed)
+    check = label_check(sketches, prompts, seed=asked.settings.seed, groups=groups)
     table = _table(encoded.pairs, found.alignment.numpy(), found.wrong.numpy())
     about = {
         "data": asked.data,
         "model": asked.model,
         "scope": scope,
+        "within": within,
         "pairs": len(rows),
         "suspected": int((found.wrong > DOUBT).sum()),
         "mixture": asdict(mixture),

@@ -94,7 +94,7 @@ def areas_by_size(
     """
     import torch
 
-    from gapo.consensus.judging import aligned, as_rows
+    from gapo.consensus.peers import aligned, as_rows
     from gapo.diagnostics.ranking import area_under_roc
 
     count, draw = len(sketches), torch.Generator().manual_seed(seed)

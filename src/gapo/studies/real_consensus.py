@@ -17,7 +17,7 @@ from gapo.studies.seeds import minus, summarised
 from gapo.studies.study import Study
 
 BY = ["data", "flips", "rate", "method"]
-TOLD_BY = ["data", "truth", "rate", "scope", "leaders"]
+TOLD_BY = ["data", "truth", "rate", "scope", "within", "leaders"]
 DOUBTED = ("estimated", "true_rate", "area", "precision", "clean_weight", "flipped_weight")
 
 
@@ -26,17 +26,19 @@ def tables(rows: Rows) -> Tables:
     runs = [row for row in every if row["method"] in OTHERS or row[WAY] == USUAL]
     judged = [row for row in runs if row["method"] in OURS]
     by = [row for row in every if row["method"] in OURS]
+    told = [{"within": "all", **row} for row in where(rows, what="told")]
     return {
         "accuracy": with_planned(summarised(runs, BY, ("accuracy", "accuracy_before", "kl")), compared(), BY),
         **{f"{ours}_minus": minus(runs, ours, OTHERS, ("accuracy",), BY[:-1]) for ours in OURS},
         "at_twenty": summarised(where(runs, data="polite", flips=RANDOM, rate=0.2), BY, ("accuracy",)),
         "doubts": summarised(judged, BY, DOUBTED),
         "judged_by": summarised(by, [*BY, WAY], ("accuracy", "area", "estimated", "true_rate")),
-        "told": summarised(where(rows, what="told"), TOLD_BY, ("area", "least", "most")),
+        "told": summarised(told, TOLD_BY, ("area", "least", "most", "estimated")),
     }
 
 
 TOLD = (DATA, Column("truth", "looked for", WORDS), RATE, Column("scope", "judged by", WORDS))
+AMONG = Column("within", "judged among", WORDS)
 BY_WHAT = (Column(WAY, "judged by", WORDS), ACCURACY, Column("area", "area under ROC", RATIO), DOUBTS[0], SEEDS)
 REAL_CONSENSUS = Study(
     name="real/consensus",
@@ -54,7 +56,9 @@ REAL_CONSENSUS = Study(
     "of the run, by its states (one forward) in directions in which labels agree; some runs by every direction, of "
     "states or of gradients. What is told at the start "
     f"is measured on the first {SHOWN} training pairs, with labels turned at random; of judged pairs also where GPT-4 "
-    "and Claude disagree, with no label turned. By gradients of all layers (full) or the top ones all directions lead.",
+    "and Claude disagree, with no label turned. HH's first 2,000 pairs are judged "
+    "together and among their subset, helpful and harmless ones apart; at 0 % the estimated share is that of HH's own "
+    "labels. By gradients of all layers (full) or the top ones all directions lead.",
     exhibits=(
         Dots("accuracy", "at_twenty", "Accuracy on clean polite pairs, 20 % flipped at random", ACCURACY, NAME),
         Pivot("accuracy", "Accuracy on clean test pairs", (DATA, KIND, RATE), NAME, ACCURACY, absent=NOT_YET),
@@ -62,8 +66,8 @@ REAL_CONSENSUS = Study(
         Sheet("consensus_minus", "Consensus minus each method, in points", (*CELL, in_points(ACCURACY), SEEDS)),
         Sheet("doubts", "What is doubted", (*CELL, *DOUBTS, SEEDS)),
         Sheet("judged_by", "Judged in other ways", (*CELL, *BY_WHAT)),
-        Sheet("told", "What the start model tells", (*TOLD, Column("leaders", "pairs that lead", PLAIN),
-                                                     Column("area", "area under ROC", RATIO), SEEDS)),
+        Sheet("told", "What the start model tells", (*TOLD, AMONG, Column("leaders", "pairs that lead", PLAIN),
+                                                     Column("area", "area under ROC", RATIO), DOUBTS[0], SEEDS)),
         Sheet("accuracy", "Every condition", (*CELL, ACCURACY, DRIFT, SEEDS)),
     ),
 )  # fmt: skip

@@ -16,7 +16,7 @@ OPEN, NOT_RUN = "with too few runs to say on", "not run yet on"
 
 
 def findings(found: Tables) -> list[str]:
-    return [_told(found), *(_ahead(found, ours) for ours in OURS), _disputed(found)]
+    return [_told(found), *(_ahead(found, ours) for ours in OURS), *_mixed(found), _disputed(found)]
 
 
 def _told(found: Tables) -> str:
@@ -59,6 +59,20 @@ def _verdict(found: Tables, ours: str, place: tuple[str, float]) -> str:
     if any(not (gain.clear and gain.mean > 0) for gain in known):
         return NOT_MET
     return MET if len(known) == len(OTHERS) else OPEN
+
+
+def _mixed(found: Tables) -> list[str]:
+    """What it does to judge helpful and harmless pairs apart; nothing before both were looked at."""
+    here = where(found["told"], data="hh", truth="turned at random", scope="states", rate=0.2)
+    apart = first(here, within="subset")
+    together = first(here, within="all", leaders=apart["leaders"]) if apart is not None else None
+    if apart is None or together is None:
+        return []
+    return [
+        f"Of {apart['leaders']:,} helpful and harmless pairs of HH with 20 % turned at random, labels are told with an "
+        f"area of {together['area']:.2f} when all pairs judge each other, and of {apart['area']:.2f} when those of one "
+        "subset do."
+    ]
 
 
 def _disputed(found: Tables) -> str:

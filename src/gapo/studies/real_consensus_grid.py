@@ -19,6 +19,7 @@ CONDITIONS = (
     ("polite", "length", 0.2),
     ("courtesy", "random", 0.0),
 )
+WITHIN, MANY = ("all", "subset"), 2000  # pairs of HH
 SETS = ("polite", "courtesy", "hh", "judges")
 ALL_LEAD = {"train.consensus_lead": "all"}
 WAY = "judged"
@@ -36,7 +37,8 @@ def grid(scale: Scale) -> list[Cell]:
         for where_ in CONDITIONS[:2]
         for method in OURS
     ]
-    return [*compared(), *(start for by in (JUDGED, ALL_LEAD) for start in _starts(by)), *ways]
+    starts = [start for by in (JUDGED, ALL_LEAD) for start in _starts(by)]
+    return [*compared(), *starts, *(_among(within) for within in WITHIN), *ways]
 
 
 def compared() -> list[Cell]:
@@ -45,6 +47,12 @@ def compared() -> list[Cell]:
         real_cell(method, *where_, 240, changes=JUDGED, labels={WAY: USUAL}) for where_ in CONDITIONS for method in OURS
     ]
     return [*ours, *(real_cell(method, *where_, 300) for where_ in CONDITIONS for method in OTHERS)]
+
+
+def _among(within: str) -> Cell:
+    """Helpful and harmless pairs of HH, judged together or apart: as many as `real/human` trains on."""
+    changes = {"data.limit": MANY, **JUDGED, "train.consensus_within": within}
+    return real_cell("simpo", "hh", trained=False, apart="labels", changes=changes, labels={"model": "start"})
 
 
 def _starts(changes: dict[str, str]) -> list[Cell]:

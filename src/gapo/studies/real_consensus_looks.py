@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from gapo.consensus.peers import SUBSET, Groups
 from gapo.studies.consensus_looks import SIZES, areas_by_size
 from gapo.studies.consensus_tables import NOISY
 from gapo.studies.rows import Rows
 from gapo.studies.store import StoredRun
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SHOWN = 400  # pairs of each set that the start model is looked at with
 GRADIENTS = ("top", "full")
@@ -28,9 +34,15 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
     subsets = np.array(subsets_of(run, [pair.id for pair in data.pairs]))
     known = np.isin(subsets, (AGREE, DISAGREE))
     rows: Rows = []
-    said, lead = run.recipe["train"].get("consensus_scope"), run.recipe["train"].get("consensus_lead", AGREED)
+    train = run.recipe["train"]
+    said, lead, within = (train.get(f"consensus_{key}") for key in ("scope", "lead", "within"))
+    lead = lead or AGREED
     for scope in GRADIENTS if said is None else (said,):
         sketches = sketches_of(data.start, data.pairs, data.pad_id, scope=scope)
+        if within is not None:
+            groups = [name or None for name in subsets] if within == SUBSET else None
+            rows += [{**row, "scope": scope, "within": within} for row in told_among(sketches, prompts, groups, seed)]
+            continue
         for rate in NOISY:
             areas = areas_by_size(sketches, prompts, rate, seed, SIZES if scope != "top" else (), lead=lead)
             told = {"what": "told", "truth": "turned at random", "rate": rate, "scope": scope}
@@ -41,6 +53,26 @@ def told_by_the_start_model(run: StoredRun) -> Rows:
             area = bootstrap(area_under_roc, -alignment[known], subsets[known] == DISAGREE, clusters=by_prompt)
             disputed = {"what": "told", "truth": "disputed", "rate": 0.0, "scope": scope, "leaders": len(prompts)}
             rows.append({**disputed, "area": area.value, "least": area.low, "most": area.high})
+    return rows
+
+
+def told_among(sketches: Tensor, prompts: Tensor, groups: Groups | None, seed: int) -> Rows:
+    """How well labels turned at random are told among these peers, and what share is estimated; at 0 as they are."""
+    import numpy as np
+    import torch
+
+    from gapo.consensus.mixture import fit
+    from gapo.consensus.peers import along_peers, peers
+    from gapo.diagnostics.ranking import area_under_roc
+
+    ready, count, rows = peers(sketches, groups=groups), len(sketches), []
+    for rate in (0.0, *NOISY):
+        turned = np.zeros(count, dtype=np.bool_)
+        turned[np.random.default_rng(seed).choice(count, round(rate * count), replace=False)] = True
+        alignment = along_peers(ready, prompts, sign=torch.from_numpy(np.where(turned, -1.0, 1.0))).numpy()
+        area = area_under_roc(-alignment, turned) if rate else None
+        told = {"what": "told", "truth": "turned at random", "rate": rate, "leaders": count}
+        rows.append({**told, "area": area, "estimated": fit(alignment).rate})
     return rows
 
 

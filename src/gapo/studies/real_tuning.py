@@ -21,7 +21,8 @@ RATES = {  # more where the best was the largest
     (ALL, "simpo"): (1e-5, 2e-5, 4e-5, 8e-5),
     (ALL, "dpo"): (1e-5, 2e-5, 4e-5),
     (ALL, "gapo"): (1e-5, 2e-5, 4e-5, 8e-5, 1.6e-4),
-    (LORA, "gapo"): (1e-4, 2e-4, 4e-4, 8e-4, 1.6e-3),
+    (LORA, "gapo"): (1e-4, 2e-4, 4e-4, 8e-4, 1.6e-3, 3.2e-3, 6.4e-3),
+    (LORA, "dpo"): (2e-4, 8e-4, 3.2e-3),
 }
 ADAPTERS = {"model.lora": {"r": 16, "lora_alpha": 32}, "model.merge": True}
 BY = ["weights", "method", "learning_rate", "knobs"]
@@ -89,8 +90,8 @@ REAL_TUNING = Study(
     differs="SimPO, DPO and GAPO are tried with 20 % random flips, and judged by the accuracy of their own reward on "
     "clean pairs of held-out training prompts; of equally good rates the smallest is taken (the smallest within a "
     "standard error, the rule at mini scale, hardly trains at all in 12 steps). Dr.DPO and r-DPO take DPO's rate, "
-    "GradNorm-Reweight and length only GAPO's. Knobs are the objectives' defaults. GAPO is also tried with adapters. "
-    "The other parts of `real` use `chosen.csv`, on all their pairs.",
+    "GradNorm-Reweight and length only GAPO's. Knobs are the objectives' defaults. GAPO and DPO are also tried with "
+    "adapters. The other parts of `real` use `chosen.csv`, on all their pairs.",
     exhibits=(
         Sheet("chosen", "Chosen", (NAME, RATE, VALIDATION, EDGE)),
         Dots("tried", "chosen", "Validation accuracy at the chosen rate", VALIDATION, NAME),

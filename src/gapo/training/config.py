@@ -10,6 +10,7 @@ import torch
 from transformers import TrainingArguments
 
 from gapo.anchor import AnchorSettings
+from gapo.consensus.peers import WAYS, WHOLE
 from gapo.consensus.scope import AGREED, ALL
 from gapo.errors import InputError
 from gapo.model.ranks import Ranks, joined, launched
@@ -22,6 +23,7 @@ CHOICES = {
     "precision": ("fp32", "mixed"),
     "shared_prefix": ("auto", "on", "off"),
     "consensus_lead": (AGREED, ALL),
+    "consensus_within": WAYS,
 }
 
 
@@ -71,6 +73,10 @@ class PreferenceConfig(TrainingArguments):
         metadata={
             "help": "Which directions judge at the start: agreed (those in which labels agree beyond chance), or all."
         },
+    )
+    consensus_within: str = field(
+        default=WHOLE,
+        metadata={"help": "Who judges a pair at the start: all pairs, or those of its own subset."},
     )
 
     precision: str = field(

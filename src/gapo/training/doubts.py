@@ -13,6 +13,7 @@ import torch
 
 from gapo.consensus.judging import Judgement, judged, sketches_of
 from gapo.consensus.mixture import Mixture
+from gapo.consensus.peers import FEWEST, WHOLE, groups_of
 from gapo.consensus.scope import AUTO, FULL, STATES
 from gapo.consensus.watch import Watch
 from gapo.errors import InputError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("gapo")
 START, RUNNING = "start", "running"
-FEWEST = 64  # pairs that make a direction
 JUDGED, COLUMNS = "wrong.parquet", ("wrong", "consensus")
 
 
@@ -40,6 +40,7 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
     scope = scope_of(args)
     if scope != STATES:
         refuse_shards(trainer)
+    groups = groups_of(trainer.train_dataset.pairs, args.consensus_within)
     pairs = trainer.train_dataset.encoded
     if len(pairs) < FEWEST:
         logger.warning("labels are judged by the direction of %d pairs, which is mostly chance", len(pairs))
@@ -55,7 +56,7 @@ def judgement_for(trainer: PreferenceTrainer) -> Judgement | None:
         shared=trainer.layout.shared,
         ranks=trainer.ranks,
     )
-    found = judged(sketches, prompt_numbers(pairs), args.consensus_lead)
+    found = judged(sketches, prompt_numbers(pairs), args.consensus_lead, groups)
     mixture = found.mixture
     logger.info(
         "labels judged by the other pairs' direction: about %.0f %% wrong, right and wrong %.1f widths apart",
@@ -87,6 +88,11 @@ def watch_for(trainer: PreferenceTrainer) -> Watch | None:
 def scope_of(args: PreferenceConfig) -> str:
     """What judges the labels. A running judge takes the gradients it trains with; states would be a pass more."""
     running = args.consensus_judge == RUNNING
+    if args.consensus_within != WHOLE and args.consensus_judge != START:
+        raise InputError(
+            f"consensus_within {args.consensus_within} takes consensus_judge start: a running judge hears all pairs, "
+            "and an audit has chosen before"
+        )
     if args.consensus_scope == AUTO:
         return FULL if running else STATES
     if running and args.consensus_scope == STATES:

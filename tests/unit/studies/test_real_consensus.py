@@ -1,11 +1,14 @@
 """The sentences about a real model that doubts labels: both of ours are named, and a bar needs seeds and all others."""
 
+import numpy as np
 import pytest
+import torch
 
 from gapo.studies.catalogue import BY_NAME
 from gapo.studies.consensus_tables import USUAL
 from gapo.studies.real_consensus_found import OTHERS, OURS
 from gapo.studies.real_consensus_grid import WAYS
+from gapo.studies.real_consensus_looks import told_among
 
 STUDY = BY_NAME["real/consensus"]
 
@@ -90,3 +93,34 @@ def test_what_is_told_of_disputes_has_the_interval_of_its_pairs():
     assert "area under ROC of 0.58 (chance is 0.5; pairs drawn again, 0.51 to 0.64), by 400 pairs" in judges
     *_, judges = said([{**told, "method": "simpo", "seed": 0, "run": "0", "area": 0.58}])
     assert "(chance is 0.5), by" in judges
+
+
+def test_helpful_and_harmless_pairs_are_judged_together_and_apart():
+    told = {
+        "what": "told",
+        "truth": "turned at random",
+        "data": "hh",
+        "rate": 0.2,
+        "scope": "states",
+        "method": "simpo",
+    }
+    told |= {"seed": 0, "run": "0", "leaders": 2000}
+    together, apart = {**told, "within": "all", "area": 0.58}, {**told, "within": "subset", "area": 0.69}
+    sentence = "an area of 0.58 when all pairs judge each other, and of 0.69 when those of one subset do."
+    assert sum(sentence in one for one in said([together, apart])) == 1
+    assert not any("subset" in one for one in said([together]))
+    earlier = {key: value for key, value in together.items() if key != "within"}
+    assert {row["within"] for row in STUDY.tables([earlier])["told"]} == {"all"}
+
+
+def test_among_their_own_kind_turned_labels_are_told_and_counted():
+    draw = np.random.default_rng(0)
+    kind = np.repeat([1.0, -1.0], 200)
+    rows = 0.5 * kind[:, None] * np.eye(32)[0] + draw.normal(size=(400, 32)) / np.sqrt(32)
+    sketches, names = torch.from_numpy(rows).float(), [f"{k:.0f}" for k in kind]
+    together, apart = (told_among(sketches, torch.arange(400), groups, seed=0) for groups in (None, names))
+    assert [row["rate"] for row in apart] == [0.0, 0.2, 0.4]
+    assert apart[0]["area"] is None
+    assert [row["estimated"] for row in apart[:2]] == pytest.approx([0.0, 0.2], abs=0.1)
+    assert apart[1]["area"] > 0.8
+    assert together[1]["area"] < 0.65
