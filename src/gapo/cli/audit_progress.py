@@ -62,10 +62,12 @@ class Telling:
 
 def lines_of_labels(about: Mapping[str, Any]) -> Iterator[str]:
     """What was found of wrong labels."""
-    from gapo.report.label_words import rate_sentence
+    from gapo.report.label_words import apart_sentence, rate_sentence
 
     yield rate_sentence(about)
     yield about["check"]["words"]
+    if (apart := apart_sentence(about)) is not None:
+        yield apart
 
 
 def lines_of(about: Mapping[str, Any]) -> Iterator[str]:

@@ -51,6 +51,18 @@ def groups_of(pairs: PairSet | None, within: str, key: str = "train.consensus_wi
     return subsets
 
 
+def kinds_of(pairs: PairSet) -> list[str | None] | None:
+    """The subset of every pair, where at least one is large enough to judge itself and is not all there is."""
+    subsets = [pair.subset for pair in pairs]
+    large = [name for name in _large(subsets) if subsets.count(name) < len(subsets)]
+    return subsets if large else None
+
+
+def _large(names: Groups) -> list[str]:
+    """Groups of enough pairs to have a direction."""
+    return [name for name, count in Counter(names).items() if name is not None and count >= FEWEST]
+
+
 def as_rows(sketches: Tensor, lead: str = AGREED) -> Tensor:
     """Sketches ready to be judged. A turned label turns its row and changes no other, so they serve all labels."""
     rows = evened(units(sketches))
@@ -65,8 +77,7 @@ def aligned(rows: Tensor, prompts: Tensor, lead: str, leaders: Tensor | None = N
 def peers(sketches: Tensor, lead: str = AGREED, groups: Groups | None = None) -> list[Peers]:
     """Everyone together, or each group of enough pairs, and then everyone for those that are in none."""
     names = list(groups) if groups is not None else [None] * len(sketches)
-    large = [name for name, count in Counter(names).items() if name is not None and count >= FEWEST]
-    found = []
+    large, found = _large(names), []
     for name in large:
         places = torch.tensor([place for place, own in enumerate(names) if own == name])
         found.append(Peers(places, torch.ones(len(places), dtype=torch.bool), as_rows(sketches[places], lead)))

@@ -10,7 +10,7 @@ from gapo.diagnostics.tables import column
 from gapo.pairs.pair import PairSet
 from gapo.report.elements import Section, cards, figure, paragraph, table, together
 from gapo.report.figures import CLEAN_COLOUR, FLIPPED_COLOUR, SERIES, SIZE, dress, legend
-from gapo.report.label_words import LIMITS, rate_sentence
+from gapo.report.label_words import LIMITS, apart_sentence, rate_sentence
 from gapo.report.markup import Markup, tag
 from gapo.report.tables import Table
 from gapo.report.wording import NONE, percent, plain
@@ -47,10 +47,10 @@ def label_section(found: WrongLabels, pairs: PairSet | None) -> Section:
         ),
         class_="grid",
     )
+    said = [rate_sentence(found.about), check["words"], apart_sentence(found.about)]
     content = together(
-        paragraph(rate_sentence(found.about)), paragraph(check["words"]), numbers, drawn, _listed(found, pairs),
-        paragraph(LIMITS, "soft"),
-    )  # fmt: skip
+        *(paragraph(words) for words in said if words), numbers, drawn, _listed(found, pairs), paragraph(LIMITS, "soft")
+    )
     return Section("wrong-labels", "Wrong labels", content)
 
 

@@ -21,6 +21,18 @@ def rate_sentence(about: Mapping[str, Any]) -> str:
     )
 
 
+def apart_sentence(about: Mapping[str, Any]) -> str | None:
+    """That pairs of different kinds had better be judged apart, where the check says so in every draw."""
+    together, apart = about["check"], about.get("apart")
+    if apart is None or apart["low"] <= together["high"]:
+        return None
+    return (
+        f"Judged among pairs of their own subset, flips are found with an area of {apart['area']:.2f} instead of "
+        f"{together['area']:.2f}: what is preferred seems to differ between subsets. Try --within subset, unless the "
+        "subset says which labels are right."
+    )
+
+
 LIMITS = (
     "A label is suspected where the pair pulls against the direction of the other pairs. That finds labels that "
     "disagree with most others, not labels that are wrong in themselves: a mistake that most annotators share becomes "

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from gapo.consensus.judging import judged, sketches_of
 from gapo.consensus.mixture import fit_with_interval
-from gapo.consensus.peers import FEWEST, WHOLE, groups_of
+from gapo.consensus.peers import FEWEST, WHOLE, groups_of, kinds_of
 from gapo.consensus.scope import STATES, judging_parameters
 from gapo.diagnostics.auditing import AuditSettings
 from gapo.diagnostics.label_check import label_check
@@ -133,6 +133,8 @@ def find_wrong(
     bounds = fit_with_interval(found.alignment.numpy())
     mixture = replace(found.mixture, low=min(bounds.low, found.mixture.rate), high=max(bounds.high, found.mixture.rate))
     check = label_check(sketches, prompts, seed=asked.settings.seed, groups=groups)
+    kinds = kinds_of(encoded.pairs) if groups is None else None
+    apart = label_check(sketches, prompts, seed=asked.settings.seed, groups=kinds) if kinds is not None else None
     table = _table(encoded.pairs, found.alignment.numpy(), found.wrong.numpy())
     about = {
         "data": asked.data,
@@ -143,6 +145,7 @@ def find_wrong(
         "suspected": int((found.wrong > DOUBT).sum()),
         "mixture": asdict(mixture),
         "check": {**asdict(check), "verdict": check.verdict, "words": check.words},
+        "apart": asdict(apart) if apart is not None else None,  # the same check, had subsets judged themselves
     }
     return WrongLabels(table, about)
 

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapo.consensus.judging import judged
-from gapo.consensus.peers import FEWEST, SUBSET, WHOLE, aligned, along_peers, as_rows, groups_of, peers
+from gapo.consensus.peers import FEWEST, SUBSET, WHOLE, aligned, along_peers, as_rows, groups_of, kinds_of, peers
 from gapo.consensus.scope import AGREED, ALL
 from gapo.diagnostics.label_check import label_check
 from gapo.diagnostics.ranking import area_under_roc
 from gapo.errors import InputError
 from gapo.pairs.pair import PairSet, PreferencePair
+from gapo.report.label_words import apart_sentence
 
 WIDTH = 32
 
@@ -100,3 +101,23 @@ def test_pairs_without_a_subset_cannot_be_judged_within_one(pairs):
 def test_an_unknown_way_is_answered_with_the_known_ones():
     with pytest.raises(InputError, match=r"--within must be one of all, subset, not 'subsets'"):
         groups_of(pair_set(["a"]), "subsets", "--within")
+
+
+def test_kinds_are_told_apart_where_one_of_them_could_judge_itself():
+    both = ["a"] * FEWEST + ["b"] * 3
+    assert kinds_of(pair_set(both)) == both
+    assert kinds_of(pair_set(["a"] * (FEWEST - 1) + ["b"] * 3)) is None
+    assert kinds_of(pair_set(["a"] * FEWEST)) is None  # all there is
+    assert kinds_of(pair_set([None] * FEWEST)) is None
+
+
+@pytest.mark.parametrize(("apart", "said"), [((0.6, 0.7), True), ((0.54, 0.7), False), (None, False)])
+def test_an_audit_says_that_kinds_had_better_be_judged_apart_where_every_draw_does(apart, said):
+    together = {"area": 0.5, "low": 0.45, "high": 0.55}
+    other = {"area": 0.65, "low": apart[0], "high": apart[1]} if apart else None
+    sentence = apart_sentence({"check": together, "apart": other})
+    assert (sentence is not None) == said
+    if said:
+        assert "an area of 0.65 instead of 0.50" in sentence
+        assert "--within subset" in sentence
+    assert apart_sentence({"check": together}) is None  # of an audit made before
