@@ -69,7 +69,18 @@ def findings(found: Tables) -> list[str]:
         f"Tuning matters most for {method_name(spread['method'])}: {percent(spread['worst'])} at its worst rate, "
         f"{percent(spread['accuracy'])} at the one chosen.",
         f"The chosen rate lies at an end of the grid for {listed(edge)}." if edge else "No chosen rate is at an end.",
+        *_with_adapters(found["adapters"]),
     ]
+
+
+def _with_adapters(rows: Rows) -> list[str]:
+    """The best rate is not always one to take: the drift says what it did to the model."""
+    parts = [
+        f"{method_name(row['method'])} {percent(row['accuracy'])} at {plain(row['learning_rate'])} with a drift of "
+        f"{plain(row['kl'])} nats a token"
+        for row in rows
+    ]
+    return [f"With adapters the best are {listed(parts)}."] if parts else []
 
 
 RATE, VALIDATION = Column("learning_rate", "learning rate", PLAIN), Column("accuracy", "validation accuracy")
@@ -95,7 +106,7 @@ REAL_TUNING = Study(
     exhibits=(
         Sheet("chosen", "Chosen", (NAME, RATE, VALIDATION, EDGE)),
         Dots("tried", "chosen", "Validation accuracy at the chosen rate", VALIDATION, NAME),
-        Sheet("adapters", "Chosen for adapters (LoRA of rank 16)", (NAME, RATE, VALIDATION, EDGE)),
+        Sheet("adapters", "Best with adapters (LoRA of rank 16)", (NAME, RATE, VALIDATION, DRIFT, EDGE)),
         Sheet("tried", "All that was tried", (NAME, WEIGHTS, RATE, VALIDATION, DRIFT, SEEDS)),
     ),
 )
