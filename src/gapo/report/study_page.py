@@ -115,8 +115,8 @@ def pivot_cells(pivot: Pivot, rows: Rows) -> Cells:
         line = [_of_kind(value, column.kind) for value, column in zip(labels, pivot.rows, strict=True)]
         for value in across:
             found = next(iter(where(here, **{pivot.across.key: value})), {})
-            known = pivot.absent is None or number(found.get(pivot.value.key)) is not None
-            line.append(cell(found, pivot.value) if known else str(pivot.absent))
+            awaited = pivot.absent is not None and found and number(found.get(pivot.value.key)) is None
+            line.append(str(pivot.absent) if awaited else cell(found, pivot.value))
             line += [_of_kind(found.get(pivot.paper), pivot.value.kind)] if value in quoted else []
         lines.append(line)
     return heads, lines

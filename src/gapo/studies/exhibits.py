@@ -36,7 +36,7 @@ class Sheet:
 class Pivot:
     """A table of the page with one column for each value of `across`; the paper's figure stands beside ours.
 
-    `absent`: what stands where there is no value.
+    `absent`: what stands where a row has no value yet. Where there is no row nothing was planned.
     """
 
     table: str

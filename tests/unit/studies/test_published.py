@@ -4,12 +4,13 @@ import pytest
 
 from gapo.report.publish import Results
 from gapo.report.study_files import PAGE, disagreements
-from gapo.report.study_page import cell
+from gapo.report.study_page import cell, pivot_cells
 from gapo.studies.catalogue import BY_NAME, REAL_STUDIES
-from gapo.studies.exhibits import SAID, Column
+from gapo.studies.exhibits import SAID, WORDS, Column, Pivot
 from gapo.studies.grid import Cell
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.scale import SMOLLM2
+from gapo.studies.sentences import NONE
 from gapo.studies.store import Store
 from gapo.studies.tasks import not_published, tasks_of
 from invented_rows import rows_for
@@ -87,3 +88,21 @@ def test_what_a_model_said_is_shown_and_does_nothing():
     assert all(f"\\{mark}" in text for mark in "|*[]`")
     assert text.endswith(" ...")
     assert len(text) < 260
+
+
+def test_a_planned_cell_says_that_it_is_not_run_and_one_that_nobody_planned_says_nothing():
+    pivot = Pivot(
+        "t",
+        "T",
+        (Column("rate", "rate", WORDS),),
+        Column("method", "m", WORDS),
+        Column("accuracy", "a"),
+        absent=NOT_YET,
+    )
+    rows = [
+        {"rate": "20 %", "method": "dpo", "accuracy": 0.5},
+        {"rate": "20 %", "method": "ours", "accuracy": None},
+        {"rate": "0 %", "method": "dpo", "accuracy": 0.6},
+    ]
+    _, lines = pivot_cells(pivot, rows)
+    assert lines == [["20 %", "50.0 %", NOT_YET], ["0 %", "60.0 %", NONE]]
