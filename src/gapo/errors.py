@@ -23,7 +23,7 @@ WHY_NOT = {
 }
 
 LONGEST_SHOWN = 80  # characters of a value that a sentence quotes
-MOST_NAMES, LONGEST_NAME = 28, 40  # that a sentence lists; data may name its splits and columns anything
+MOST_NAMES, LONGEST_NAME = 24, 40  # that a sentence lists; data may name its splits and columns anything
 
 
 class InputError(ValueError):

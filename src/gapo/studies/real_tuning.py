@@ -5,13 +5,12 @@ from __future__ import annotations
 from gapo.studies.columns import NAME
 from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Sheet
 from gapo.studies.grid import Cell
-from gapo.studies.names import method_name
 from gapo.studies.planned import with_planned
 from gapo.studies.real_looks import trained_on_noise
+from gapo.studies.real_tuning_found import findings
 from gapo.studies.rows import Rows, Tables, grouped, where
 from gapo.studies.scale import SMOLLM2, Scale
 from gapo.studies.seeds import summarised
-from gapo.studies.sentences import listed, percent, plain
 from gapo.studies.study import Study
 from gapo.studies.tuning import best_of
 
@@ -55,32 +54,6 @@ def tables(rows: Rows) -> Tables:
         for member in members
     ]
     return {"chosen": chosen, "adapters": adapters, "tried": with_planned(tried, grid(SMOLLM2), BY)}
-
-
-def findings(found: Tables) -> list[str]:
-    chosen = [row for row in found["chosen"] if row["method"] == row["family"]]
-    if not chosen:
-        return ["Nothing was tried yet."] * 3
-    rates = [f"{method_name(row['method'])} {plain(row['learning_rate'])}" for row in chosen]
-    edge = [method_name(row["method"]) for row in chosen if row["edge"] == "yes"]
-    spread = max(chosen, key=lambda row: row["accuracy"] - row["worst"])
-    return [
-        f"Learning rates chosen on held-out polite pairs: {listed(rates)}.",
-        f"Tuning matters most for {method_name(spread['method'])}: {percent(spread['worst'])} at its worst rate, "
-        f"{percent(spread['accuracy'])} at the one chosen.",
-        f"The chosen rate lies at an end of the grid for {listed(edge)}." if edge else "No chosen rate is at an end.",
-        *_with_adapters(found["adapters"]),
-    ]
-
-
-def _with_adapters(rows: Rows) -> list[str]:
-    """The best rate is not always one to take: the drift says what it did to the model."""
-    parts = [
-        f"{method_name(row['method'])} {percent(row['accuracy'])} at {plain(row['learning_rate'])} with a drift of "
-        f"{plain(row['kl'])} nats a token"
-        for row in rows
-    ]
-    return [f"With adapters the best are {listed(parts)}."] if parts else []
 
 
 RATE, VALIDATION = Column("learning_rate", "learning rate", PLAIN), Column("accuracy", "validation accuracy")
