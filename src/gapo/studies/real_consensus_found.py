@@ -16,7 +16,8 @@ OPEN, NOT_RUN = "with too few runs to say on", "not run yet on"
 
 
 def findings(found: Tables) -> list[str]:
-    return [_told(found), *(_ahead(found, ours) for ours in OURS), *_mixed(found), _disputed(found)]
+    with_dpo, alone = (_ahead(found, ours) for ours in OURS)
+    return [_told(found), with_dpo, " ".join([alone, *_mixed(found), _disputed(found)])]
 
 
 def _told(found: Tables) -> str:

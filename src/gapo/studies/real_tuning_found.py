@@ -18,9 +18,14 @@ def findings(found: Tables) -> list[str]:
         f"Learning rates chosen on held-out polite pairs: {listed(rates)}.",
         f"Tuning matters most for {method_name(spread['method'])}: {percent(spread['worst'])} at its worst rate, "
         f"{percent(spread['accuracy'])} at the one chosen.",
-        f"The chosen rate lies at an end of the grid for {listed(edge)}." if edge else "No chosen rate is at an end.",
-        *_with_adapters(found["adapters"]),
+        " ".join([_at_an_end(edge), *_with_adapters(found["adapters"])]),
     ]
+
+
+def _at_an_end(names: list[str]) -> str:
+    return (
+        f"The chosen rate lies at an end of the grid for {listed(names)}." if names else "No chosen rate is at an end."
+    )
 
 
 def _with_adapters(rows: Rows) -> list[str]:
