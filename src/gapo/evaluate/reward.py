@@ -19,7 +19,7 @@ from gapo.model.logps import PairLogps
 from gapo.model.passes import Precision
 from gapo.model.policy import fitting_length
 from gapo.model.ranks import ALONE, Ranks
-from gapo.model.reference import Progress, logps_of, no_progress
+from gapo.model.reference import Progress, logps_of, no_progress, reference_logps
 from gapo.objectives import Objective
 from gapo.objectives.registry import Reward, get_objective
 from gapo.pairs.encode import Encoder
@@ -93,10 +93,16 @@ def encode_for(subject: Subject, source: Any, *, template: str = "auto", max_len
     return found
 
 
-def subject_logps(subject: Subject, pairs: EncodedPairs, progress: Progress = no_progress) -> PairLogps:
-    """Log-probs of all pairs; both responses share a row where that changes nothing."""
+def subject_logps(
+    subject: Subject, pairs: EncodedPairs, progress: Progress = no_progress, *, kept: bool = False
+) -> PairLogps:
+    """Log-probs of all pairs; both responses share a row where that changes nothing.
+
+    `kept`: of a model that many others are compared with, computed once and read from the cache after that.
+    """
     shared = choose_layout(subject.model, telling_pairs(subject.model, pairs.encoded), subject.pad_id).shared
-    return logps_of(subject.model, pairs.encoded, subject.pad_id, progress, shared=shared)
+    compute = reference_logps if kept else logps_of
+    return compute(subject.model, pairs.encoded, subject.pad_id, progress=progress, shared=shared)
 
 
 def pair_rewards(pairs: EncodedPairs, kind: Reward, policy: PairLogps, reference: PairLogps | None) -> PairRewards:

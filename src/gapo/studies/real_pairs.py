@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gapo.evaluate.reward import LIKELIHOOD, pair_rewards, subject_logps
 from gapo.evaluate.subject import Subject
-from gapo.model.reference import reference_logps
 from gapo.objectives import get_objective
 from gapo.pairs.formats import load_pairs
 from gapo.runs.data import up_to
@@ -72,7 +71,7 @@ class Examined:
         ]
 
     def _at_the_start(self, found: EncodedPairs) -> PairLogps:
-        return reference_logps(self.start.model, found.encoded, self.subject.pad_id)
+        return subject_logps(self.start, found, kept=True)
 
 
 def _pairs_of(pairs: PairSet | None) -> PairSet:

@@ -7,6 +7,7 @@ import torch
 from gapo.errors import InputError
 from gapo.evaluate.reward import encode_for, pair_rewards, reward_evaluation, reward_kind, subject_logps
 from gapo.evaluate.subject import Subject, load_subject
+from gapo.model.reference import reference_logps
 
 
 def as_float64(name):
@@ -65,6 +66,16 @@ def test_a_model_against_itself_ties_everywhere(place):
     )
     assert found["accuracy"]["value"] == 0.5
     assert found["margin"]["value"] == 0.0
+
+
+def test_log_probs_that_are_kept_are_the_same_and_computed_once(place, monkeypatch):
+    subject = as_float64("model")
+    pairs = encode_for(subject, "pairs.jsonl")
+    found = subject_logps(subject, pairs)
+    first = subject_logps(subject, pairs, kept=True)
+    monkeypatch.setattr(type(subject.model.model), "forward", lambda *_, **__: pytest.fail("computed again"))
+    for kept in (first, reference_logps(subject.model, pairs.encoded, subject.pad_id)):
+        torch.testing.assert_close(kept.margin, found.margin, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(
