@@ -12,7 +12,7 @@ from gapo.errors import InputError
 from gapo.pairs.formats import load_pairs
 from gapo.report.publish import Results
 from gapo.report.study_files import ABOUT, CARD, PAGE, ROWS, disagreements
-from gapo.studies import catalogue, real_looks
+from gapo.studies import catalogue, real_looks, train
 from gapo.studies.catalogue import BY_NAME, REAL_STUDIES
 from gapo.studies.planned import NOT_YET
 from gapo.studies.rows import read_rows
@@ -20,6 +20,7 @@ from gapo.studies.scale import SMOLLM2
 from gapo.studies.store import Store
 from gapo.studies.tasks import not_published, tasks_of, to_do
 from gapo.studies.train import carry_out
+from gapo.training.trainer import PreferenceTrainer
 
 STEPS, PAIRS = 2, 16
 
@@ -86,6 +87,44 @@ def test_noise_is_seen_in_accuracy_drift_and_weights_and_no_words_of_others_are_
     assert "trained with gapo" in card
     assert str(tmp_path) not in card
     assert CARD in (results.folder / "real" / PAGE).read_text()
+
+
+def test_a_long_run_that_was_cut_short_goes_on_where_it_was_to_the_same_numbers(tmp_path, recipe, monkeypatch):
+    study = small(BY_NAME["real/noise"], recipe, ("gapo",))
+    taken, steps = [], PreferenceTrainer.get_batch_samples
+    monkeypatch.setattr(train, "SAVED_EVERY", 1)
+
+    def counted(trainer, *given):
+        taken.append(trainer.state.global_step)
+        if killed and len(taken) == STEPS:
+            raise KeyboardInterrupt
+        return steps(trainer, *given)
+
+    monkeypatch.setattr(PreferenceTrainer, "get_batch_samples", counted)
+    stores = [Store(tmp_path / name) for name in ("whole", "cut")]
+    task = tasks_of([study], results_in(tmp_path).setting([study]))[0]
+    killed = False
+    carry_out(task, stores[0].root)
+    assert taken == [0, 1]
+    taken.clear()
+    killed = True
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(task, stores[1].root)
+    assert not stores[1].trained(task.address)
+    killed = False
+    carry_out(task, stores[1].root)
+    assert taken == [0, 1, 1]
+    whole, cut = (store.run(task.address) for store in stores)
+    assert cut.pairs.equals(whole.pairs)
+    assert cut.evals["after"] == whole.evals["after"]
+    assert not cut.checkpoints  # gigabytes of a run that is finished
+
+
+def test_only_runs_that_outlast_a_checkpoint_save_any():
+    kept = {"save_strategy": "steps", "save_steps": train.SAVED_EVERY, "save_total_limit": 1}
+    for steps, saves in ((train.SAVED_EVERY, {}), (train.SAVED_EVERY + 1, kept), (-1, kept)):
+        assert train._kept_on_the_way({"save_strategy": "no", "max_steps": steps}) == saves
+    assert train._kept_on_the_way({"save_strategy": "epoch"}) == {}  # its study has checkpoints of its own
 
 
 def test_a_published_run_counts_as_done_on_another_machine(tmp_path, recipe):

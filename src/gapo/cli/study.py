@@ -11,12 +11,15 @@ import typer
 
 from gapo.cli.leaving import may_leave
 from gapo.cli.terminal import AsJson, Quiet, Voice
+from gapo.errors import InputError
 
 if TYPE_CHECKING:
     from gapo.report.publish import Results
     from gapo.studies.conduct import Ended
     from gapo.studies.study import Study
     from gapo.studies.tasks import Setting
+
+LOG = "queue.log"  # of a study in the background, beside its runs
 
 
 def study(
@@ -30,6 +33,9 @@ def study(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     runs: Annotated[Path, typer.Option(help="Folder of the runs, shared by all studies.")] = Path("runs", "studies"),
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; else what is faster, tried once.")] = None,
+    background: Annotated[
+        bool, typer.Option("--background", help="Train in a process that outlives this terminal; it writes a log.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,6 +53,8 @@ def study(
       gapo study all --scale mini
 
       gapo study real --plan
+
+      gapo study real --background
     """
     from gapo.studies.catalogue import BY_NAME, scale_for, studies_named, tuning_for
     from gapo.studies.scale import scale_of
@@ -63,6 +71,10 @@ def study(
     chosen = studies_named(name, size)
     tuning = tuning_for(chosen)
     results = Results(out, Store(runs), size, seeds)
+    if background and (plan or from_runs):
+        raise InputError("--background trains, --plan and --from-runs do not; leave one of them out")
+    if background and _in_background(chosen, results, voice):
+        return
     if tuning in chosen and not (plan or from_runs):  # first, and whole: the others' recipes hang on what it chooses
         _train([tuning], results, jobs, voice)
         results.write(tuning, results.setting([tuning]))
@@ -97,8 +109,30 @@ def _show_plan(studies: Sequence[Study], setting: Setting, voice: Voice) -> None
     voice.tell(f"{parts[-1][1].side_by_side} run(s) at a time; seconds of runs made so far are in {setting.store.root}")
 
 
+def _in_background(studies: Sequence[Study], results: Results, voice: Voice) -> bool:
+    """Leave the training to a process of its own, and say how to follow and stop it. False if nothing is left."""
+    from gapo.cli.background import in_background
+    from gapo.runs.alive import refuse_held
+    from gapo.studies.conduct import plan
+    from gapo.studies.times import in_words
+
+    runs = results.store.root
+    refuse_held(runs)
+    found, log = plan(studies, results.setting(studies)), runs / LOG
+    if not found.left:
+        return False
+    process = in_background(runs, log)
+    voice.tell(
+        f"process {process} trains {found.left} of {found.runs} runs, about {in_words(found.seconds)}; its log is {log}",
+        f"`kill {process}` stops it, and the same command goes on; pages in {results.folder} grow with every run",
+    )
+    voice.give({"process": process, "log": str(log), "left": found.left, "seconds": found.seconds})
+    return True
+
+
 def _train(studies: Sequence[Study], results: Results, jobs: int | None, voice: Voice) -> None:
     """Do what is left to do. Pages of long studies grow with every run."""
+    from gapo.runs.alive import at_work
     from gapo.studies.conduct import carry_out_all, plan
 
     setting = results.setting(studies)
@@ -114,7 +148,7 @@ def _train(studies: Sequence[Study], results: Results, jobs: int | None, voice: 
     if not left:
         return
     kept = f"interrupted; finished runs are in {setting.store.root}, the same command goes on"
-    with may_leave(lambda _: kept), voice.meter("runs", left) as meter:
+    with may_leave(lambda _: kept), at_work(setting.store.root), voice.meter("runs", left) as meter:
         carry_out_all(studies, setting, tell, jobs)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -19,6 +20,7 @@ from gapo.studies.store import FACTS, STOPPED, Store, write_json
 from gapo.studies.tasks import Task
 
 STATUS = Path("/proc/self/status")
+SAVED_EVERY = 25  # steps: a checkpoint of a large model takes seconds and gigabytes
 
 
 def carry_out(task: Task, root: Path) -> dict[str, float]:
@@ -62,6 +64,8 @@ def _train(task: Task, root: Path) -> None:
     recipe = deepcopy(task.recipe)
     recipe["train"]["output_dir"] = str(folder)
     recipe["data"]["keep_texts"] = False  # hundreds of runs on the same pairs
+    if task.lean and not task.timed:
+        recipe["train"] |= _kept_on_the_way(recipe["train"])
     try:
         execute(recipe, command=["gapo", "study"], resume=True, say=lambda _: None)
     except TrainingStopped as stop:
@@ -69,6 +73,14 @@ def _train(task: Task, root: Path) -> None:
         return
     if task.timed:
         write_json(folder / FACTS, {"peak_bytes": peak_bytes()})
+
+
+def _kept_on_the_way(train: Mapping[str, Any]) -> dict[str, Any]:
+    """How often a run of hours saves, so that one that was cut short goes on, to the same bits. Short ones do not."""
+    steps = int(train.get("max_steps") or -1)
+    if train["save_strategy"] != "no" or 0 < steps <= SAVED_EVERY:
+        return {}
+    return {"save_strategy": "steps", "save_steps": SAVED_EVERY, "save_total_limit": 1}
 
 
 def _write_recipe(task: Task, root: Path) -> None:
