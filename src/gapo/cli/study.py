@@ -123,7 +123,7 @@ def _in_background(studies: Sequence[Study], results: Results, voice: Voice) -> 
         return False
     process = in_background(runs, log)
     voice.tell(
-        f"process {process} trains {found.left} of {found.runs} runs, about {in_words(found.seconds)}; its log is {log}",
+        f"process {process} trains {found.left} of {found.runs} runs, about {in_words(found.seconds)}; log: {log}",
         f"`kill {process}` stops it, and the same command goes on; pages in {results.folder} grow with every run",
     )
     voice.give({"process": process, "log": str(log), "left": found.left, "seconds": found.seconds})
