@@ -212,7 +212,7 @@ def _to_come(runs: int, about: About) -> list[str]:
 
 def _interval_note(seeds: int) -> str:
     if seeds == 1:
-        return "One seed has no interval: nothing here is more than a try."
+        return "Of one seed there is no interval over seeds: nothing here is more than a try."
     few = f"; with fewer than {ENOUGH} nothing is called clear" if seeds < ENOUGH else ""
     kind, how = ("Student's 95 % intervals", "") if seeds == BY_STUDENT else BOOTSTRAP
     return NOTE.format(kind=kind, how=how, seeds=seeds, held=100 * HELD.get(seeds, 0.93), few=few)

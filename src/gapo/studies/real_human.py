@@ -9,6 +9,7 @@ from gapo.studies.columns import ACCURACY, NAME
 from gapo.studies.consensus import DOUBTS, JUDGED
 from gapo.studies.exhibits import PLAIN, WORDS, Column, Dots, Pivot, Sheet
 from gapo.studies.grid import Cell
+from gapo.studies.items import by_items, with_intervals
 from gapo.studies.planned import NOT_YET, with_planned
 from gapo.studies.real_columns import DRIFT, LIKELIHOOD, RATE, SEEDS, TASK, WEIGHT_COLUMNS
 from gapo.studies.real_grid import STEP_PAIRS, first_pairs, real_cell, started
@@ -24,7 +25,8 @@ DOUBTING = ("consensus_dpo", "consensus")  # ours, not the paper's: with wrong l
 SECONDS_EACH = {"gapo": 2800, "simpo": 1800, "dpo": 2000, "consensus_dpo": 2300, "consensus": 2100}
 BY = ["rate", "method"]
 HH, OTHERS = "hh:test", "llmbar:test"
-VALUES = ("accuracy", "likelihood_accuracy", "pairs")
+SHARES = ("accuracy", "likelihood_accuracy")
+VALUES = (*SHARES, "pairs")
 RUN_VALUES = ("kl", "clean_weight", "flipped_weight", "relative", "estimated", "area")
 
 
@@ -46,15 +48,21 @@ def tables(rows: Rows) -> Tables:
     outcome = summarised(where(named, what="outcome"), BY, RUN_VALUES)
     trained = [cell for cell in grid(SMOLLM2) if cell.trained]
     return {
-        "accuracy": with_planned(summarised(whole, BY, VALUES), trained, BY),
-        "start": summarised(where(whole, method="start"), ["method"], VALUES),
-        "subsets": summarised(where(accuracy, set=HH), ["subset", *BY], VALUES),
-        "others": summarised(where(accuracy, set=OTHERS, subset="all"), BY, VALUES),
-        "tasks": summarised(where(named, what="task"), ["task", *BY], ("score", "items")),
-        "gapo_minus": minus(whole, "gapo", METHODS[1:], ("accuracy", "likelihood_accuracy"), ["rate"]),
+        "accuracy": with_planned(_shares(whole, BY), trained, BY),
+        "start": _shares(where(whole, method="start"), ["method"]),
+        "subsets": _shares(where(accuracy, set=HH), ["subset", *BY]),
+        "others": _shares(where(accuracy, set=OTHERS, subset="all"), BY),
+        "tasks": with_intervals(
+            summarised(where(named, what="task"), ["task", *BY], ("score", "items")), ["score"], "items"
+        ),
+        "gapo_minus": by_items(minus(whole, "gapo", METHODS[1:], SHARES, ["rate"]), whole, "gapo", SHARES, ["rate"]),
         "runs": outcome,
-        "measured": summarised([row for row in whole if row["method"] != "start"], BY, VALUES),
+        "measured": _shares([row for row in whole if row["method"] != "start"], BY),
     }
+
+
+def _shares(rows: Rows, by: list[str]) -> Rows:
+    return with_intervals(summarised(rows, by, VALUES), SHARES, "pairs")
 
 
 SUBSET, SET_PAIRS = Column("subset", "subset", WORDS), Column("pairs", "pairs", PLAIN)
@@ -74,7 +82,8 @@ REAL_HUMAN = Study(
     "learning rates are those chosen on polite pairs. Consensus and Consensus+DPO are ours, not the paper's. Accuracy "
     "is that on HH's test pairs of every length (but prompts of 512 tokens and more), in total and by subset; out of "
     "distribution on llmbar's pairs of at most 1,000 characters; GSM8k (5 examples in the prompt, first 30 items) and "
-    "ARC-C (first 100) by lm-eval. A model of this size solves next to no GSM8k.",
+    "ARC-C (first 100) by lm-eval. A model of this size solves next to no GSM8k. Intervals of one seed are for the "
+    "choice of test items: Wilson's, of a difference that of the items drawn again; other seeds may differ by more.",
     exhibits=(
         Dots("accuracy", "measured", "Accuracy on HH's test pairs", ACCURACY, NAME, RATE),
         Pivot("accuracy", "Accuracy of the method's own reward", (RATE,), NAME, ACCURACY, absent=NOT_YET),

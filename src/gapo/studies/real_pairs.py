@@ -12,6 +12,7 @@ from gapo.objectives import get_objective
 from gapo.pairs.formats import load_pairs
 from gapo.runs.data import up_to
 from gapo.studies.held_out import encoder_of, model_of, start_of
+from gapo.studies.items import BY_ITEM, written
 from gapo.studies.rows import Rows
 from gapo.studies.store import StoredRun
 from gapo.training.dataset import EncodedPairs, encoded_pairs
@@ -43,7 +44,7 @@ class Examined:
         """A row for all pairs and one for each subset: accuracy of the method's own reward, and by likelihood.
 
         Of a model that is not trained only the likelihood: above itself it has no reward. The start model's log-probs
-        are computed once for all runs.
+        are computed once for all runs. The row of all pairs also says how each came out.
         """
         pairs = load_pairs(source)
         found = encoded_pairs(up_to(pairs, longest) if longest else pairs, encoder_of(self.run, self.subject.tokenizer))
@@ -59,7 +60,7 @@ class Examined:
         for place, name in enumerate(subsets):
             if name:
                 parts[name].append(place)
-        return [
+        rows: Rows = [
             {
                 "what": "accuracy",
                 "set": source,
@@ -69,6 +70,8 @@ class Examined:
             }
             for name, places in parts.items()
         ]
+        rows[0] |= {f"{key}{BY_ITEM}": written(right) for key, right in rights.items()}
+        return rows
 
     def _at_the_start(self, found: EncodedPairs) -> PairLogps:
         return subject_logps(self.start, found, kept=True)

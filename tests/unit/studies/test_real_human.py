@@ -27,3 +27,25 @@ def test_an_accuracy_has_the_standard_error_of_a_share():
 
 def test_without_a_run_nothing_is_said_of_errors():
     assert "standard error" not in STUDY.findings(STUDY.tables([]))[0]
+
+
+def test_a_difference_has_its_interval_over_test_pairs_where_runs_say_how_each_came_out():
+    marks = {"gapo": "+" * 216 + "-" * 184, "simpo": "+" * 200 + "-" * 200}
+    told = [{**row, "accuracy_by_item": marks[row["method"]]} for row in rows({"gapo": 0.54, "simpo": 0.5})]
+    against = STUDY.findings(STUDY.tables(told))[1]
+    half = 196 * np.sqrt(0.04 * 0.96 / 400)  # 16 of 400 pairs are told by GAPO alone
+    assert "with 20 % flipped at random: +4.0 points, one seed (" in against
+    low, high = (float(part) for part in against.split("one seed (")[1].split(" for the")[0].split(" to "))
+    assert (high - low) / 2 == pytest.approx(half, abs=0.2)
+
+
+def test_what_training_moves_most_is_named_with_what_the_start_model_did():
+    subsets = {"helpful": (0.55, 0.6), "harmless": (0.5, 0.4)}
+    told = rows({"gapo": 0.5})
+    for subset, (before, after) in subsets.items():
+        told += [{**told[0], "subset": subset, "likelihood_accuracy": after}]
+        told += [{**told[0], "subset": subset, "likelihood_accuracy": before, "model": "start", "rate": 0.0}]
+    told += [{**told[0], "likelihood_accuracy": 0.53, "model": "start", "rate": 0.0}]
+    start = STUDY.findings(STUDY.tables(told))[2]
+    assert "of 53.0 % of the pairs" in start
+    assert "furthest from it on pairs of harmless (50.0 % before, 40.0 % after)" in start
