@@ -19,10 +19,23 @@ def rows(accuracies, pairs=400):
 def test_an_accuracy_has_the_standard_error_of_a_share():
     ranked, against, start = STUDY.findings(STUDY.tables(rows({"gapo": 0.54, "simpo": 0.52, "dpo": 0.5})))
     drawn = np.random.default_rng(0).binomial(400, 0.5, size=200_000) / 400
-    assert "highest for GAPO (54.0 %) and lowest for DPO (50.0 %)" in ranked
-    assert float(ranked.split("standard error of ")[1].split()[0]) == pytest.approx(100 * drawn.std(), abs=0.05)
-    assert "+2.0 points, one seed" in against
+    assert ranked.endswith(": with 20 % flipped at random 50.0 % (DPO) to 54.0 % (GAPO).")
+    assert float(ranked.split("standard error ")[1].split()[0]) == pytest.approx(100 * drawn.std(), abs=0.05)
+    assert against == "GAPO minus SimPO: +2.0 points with 20 % flipped at random; one seed."
     assert start == "The start model was not measured yet."
+
+
+def test_both_rates_are_told_and_one_method_alone_is_no_range():
+    clean = [{**row, "rate": 0.0} for row in rows({"gapo": 0.55})]
+    ranked, against, _ = STUDY.findings(STUDY.tables(rows({"gapo": 0.54, "simpo": 0.52}) + clean))
+    assert ranked.endswith("52.0 % (SimPO) to 54.0 % (GAPO); with the labels as they are 55.0 % (GAPO).")
+    assert "as they are" not in against
+
+
+def test_several_seeds_are_compared_by_seeds():
+    seeds = [{**row, "seed": seed} for seed in range(3) for row in rows({"gapo": 0.5 + 0.01 * seed, "simpo": 0.4})]
+    against = STUDY.findings(STUDY.tables(seeds))[1]
+    assert "GAPO is above SimPO in accuracy with 20 % flipped at random (+11.0 points" in against
 
 
 def test_without_a_run_nothing_is_said_of_errors():
@@ -34,8 +47,9 @@ def test_a_difference_has_its_interval_over_test_pairs_where_runs_say_how_each_c
     told = [{**row, "accuracy_by_item": marks[row["method"]]} for row in rows({"gapo": 0.54, "simpo": 0.5})]
     against = STUDY.findings(STUDY.tables(told))[1]
     half = 196 * np.sqrt(0.04 * 0.96 / 400)  # 16 of 400 pairs are told by GAPO alone
-    assert "with 20 % flipped at random: +4.0 points, one seed (" in against
-    low, high = (float(part) for part in against.split("one seed (")[1].split(" for the")[0].split(" to "))
+    assert against.startswith("GAPO minus SimPO: +4.0 points (")
+    assert against.endswith(" by test pairs) with 20 % flipped at random; one seed.")
+    low, high = (float(part) for part in against.split("points (")[1].split(" by test")[0].split(" to "))
     assert (high - low) / 2 == pytest.approx(half, abs=0.2)
 
 
