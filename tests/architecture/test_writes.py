@@ -43,6 +43,7 @@ SAFE = {
     "bench/synthetic.py write_rows": "in a temporary folder of the bench",
     "bench/synthetic.py write_model": "in a temporary folder of the bench",
     "report/svg.py inline_svg": "into memory",
+    "cli/launch.py _was_said": "an empty file in a temporary folder: its name is all it says",
     "cli/background.py in_background": "what a process says, as it says it: a log that only grows",
     "cli/main.py main": "nowhere: the reader of our output has left",
 }

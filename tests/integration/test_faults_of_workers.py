@@ -13,7 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 import dying
-from gapo.cli.launch import LAUNCHER, another_is_gone
+from gapo.cli import launch
+from gapo.cli.launch import LAUNCHER, SAID, another_is_gone, said_once
 from gapo.cli.leaving import may_leave
 from gapo.cli.main import app
 from gapo.errors import InputError, TrainingStopped
@@ -114,3 +115,23 @@ def test_a_rank_that_lost_another_says_so(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "another process of this run has ended" in another_is_gone(error)
     assert another_is_gone(RuntimeError("shapes do not match")) is None
+
+
+def test_what_two_ranks_have_to_say_is_said_once_whichever_comes_first(tmp_path, monkeypatch, capsys):
+    """The first rank may be late on a busy machine: the second has lost patience and spoken."""
+    monkeypatch.setattr(launch, "PATIENCE", 0.0)
+    monkeypatch.setenv(SAID, str(tmp_path))
+    for rank, words in (("1", "gapo: no column"), ("0", "gapo: no column"), ("0", "gapo: no disk")):
+        monkeypatch.setenv("RANK", rank)
+        said_once(words)
+    assert capsys.readouterr().err.splitlines() == ["gapo: no column", "gapo: no disk"]
+
+
+def test_ranks_that_cannot_know_of_each_other_speak(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launch, "PATIENCE", 0.0)
+    for folder in (None, str(tmp_path / "gone")):
+        monkeypatch.delenv(SAID, raising=False)
+        if folder is not None:
+            monkeypatch.setenv(SAID, folder)
+        said_once("gapo: no column")
+    assert capsys.readouterr().err.splitlines() == ["gapo: no column"] * 2

@@ -7,9 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
 from types import FrameType
 
 import typer
@@ -19,6 +22,7 @@ from gapo.signals import heard
 
 PATIENCE = 5.0  # seconds that ranks give each other at the end
 LAUNCHER = "GAPO_LAUNCHER"  # in the environment of a rank: the process that started it
+SAID = "GAPO_SAID"  # in the environment of a rank: a folder with a file for each sentence that a rank has said
 LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")  # what a rank hears of a dead one
 
 
@@ -31,6 +35,7 @@ def launch(processes: int, goes_on: str) -> None:
     port = _free_port()
     running: list[subprocess.Popen[bytes]] = []
     asked: list[int] = []
+    said = tempfile.TemporaryDirectory(prefix="gapo-", ignore_cleanup_errors=True)
 
     def pass_on(number: int, _: FrameType | None) -> None:
         asked.append(number)
@@ -40,7 +45,7 @@ def launch(processes: int, goes_on: str) -> None:
     try:
         with heard(pass_on, signal.SIGINT, signal.SIGTERM):
             for rank in range(processes):
-                running.append(_start(arguments, rank, processes, port))
+                running.append(_start(arguments, rank, processes, port, said.name))
             rank, code = _wait(running)
             if asked:
                 _let_end(running)  # each by itself
@@ -49,6 +54,7 @@ def launch(processes: int, goes_on: str) -> None:
                     process.kill()
     finally:
         _end(running)
+        said.cleanup()
     if code < 0 and not asked:
         raise TrainingStopped(
             f"process {rank + 1} of {processes} was ended from outside ({signal.Signals(-code).name}; out of memory, "
@@ -80,13 +86,32 @@ def rank_here() -> int:
     return int(os.environ.get("RANK") or 0)
 
 
-def let_the_first_rank_speak() -> None:
-    """What all ranks have to say, one says: the others wait, and are stopped once it has ended."""
+def said_once(words: str) -> None:
+    """What all ranks have to say, one says: the others wait, and are stopped once it has ended.
+
+    On a busy machine it may come later than they have patience; then it has nothing left to say.
+    """
     if rank_here() > 0:
         time.sleep(PATIENCE)
+    if not _was_said(words):
+        typer.echo(words, err=True)
 
 
-def _start(arguments: list[str], rank: int, processes: int, port: int) -> subprocess.Popen[bytes]:
+def _was_said(words: str) -> bool:
+    """Whether another rank was first with it. Only ranks of our launcher can know."""
+    folder = os.environ.get(SAID)
+    if folder is None:
+        return False
+    try:
+        with open(Path(folder, blake2b(words.encode()).hexdigest()), "x"):
+            return False
+    except FileExistsError:
+        return True
+    except OSError:  # a full disk, or the launcher is gone: better twice than never
+        return False
+
+
+def _start(arguments: list[str], rank: int, processes: int, port: int, said: str) -> subprocess.Popen[bytes]:
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // processes))
     environment = {
         **os.environ,
@@ -98,6 +123,7 @@ def _start(arguments: list[str], rank: int, processes: int, port: int) -> subpro
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": threads,  # or every process would use every core
         LAUNCHER: str(os.getpid()),
+        SAID: said,
     }
     # in a group of its own: the terminal's Ctrl-C is ours to pass on, or a rank would hear it twice
     return subprocess.Popen([sys.executable, "-m", "gapo", *arguments], env=environment, process_group=0)

@@ -16,7 +16,7 @@ from gapo.cli.eval import app as eval_app
 from gapo.cli.flip import flip
 from gapo.cli.generate import generate
 from gapo.cli.judge import judge
-from gapo.cli.launch import another_is_gone, end_with_the_launcher, let_the_first_rank_speak
+from gapo.cli.launch import another_is_gone, end_with_the_launcher, said_once
 from gapo.cli.leaving import leave_at_once
 from gapo.cli.names import names
 from gapo.cli.report import report
@@ -69,8 +69,7 @@ def main() -> None:
     except (InputError, TrainingStopped) as error:
         if os.environ.get("GAPO_DEBUG"):
             raise
-        let_the_first_rank_speak()
-        typer.echo(f"gapo: {error}", err=True)
+        said_once(f"gapo: {error}")
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,10 +77,9 @@ def main() -> None:
     except Exception as error:  # three libraries down: the first line, and how to see the rest
         if os.environ.get("GAPO_DEBUG"):
             raise
-        let_the_first_rank_speak()
         lines = str(error).strip().splitlines() or [type(error).__name__]
         unknown = f"this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)"
-        typer.echo(f"gapo: {disk_trouble(error) or another_is_gone(error) or unknown}", err=True)
+        said_once(f"gapo: {disk_trouble(error) or another_is_gone(error) or unknown}")
         sys.exit(2)
 
 
