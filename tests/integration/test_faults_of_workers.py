@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dying
 from gapo.cli import launch
-from gapo.cli.launch import LAUNCHER, SAID, another_is_gone, said_once
+from gapo.cli.launch import LAUNCHER, SAID, another_is_gone, say_once
 from gapo.cli.leaving import may_leave
 from gapo.cli.main import app
 from gapo.errors import InputError, TrainingStopped
@@ -123,7 +123,7 @@ def test_what_two_ranks_have_to_say_is_said_once_whichever_comes_first(tmp_path,
     monkeypatch.setenv(SAID, str(tmp_path))
     for rank, words in (("1", "gapo: no column"), ("0", "gapo: no column"), ("0", "gapo: no disk")):
         monkeypatch.setenv("RANK", rank)
-        said_once(words)
+        say_once(words)
     assert capsys.readouterr().err.splitlines() == ["gapo: no column", "gapo: no disk"]
 
 
@@ -133,5 +133,5 @@ def test_ranks_that_cannot_know_of_each_other_speak(tmp_path, monkeypatch, capsy
         monkeypatch.delenv(SAID, raising=False)
         if folder is not None:
             monkeypatch.setenv(SAID, folder)
-        said_once("gapo: no column")
+        say_once("gapo: no column")
     assert capsys.readouterr().err.splitlines() == ["gapo: no column"] * 2

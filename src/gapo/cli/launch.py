@@ -86,7 +86,7 @@ def rank_here() -> int:
     return int(os.environ.get("RANK") or 0)
 
 
-def said_once(words: str) -> None:
+def say_once(words: str) -> None:
     """What all ranks have to say, one says: the others wait, and are stopped once it has ended.
 
     On a busy machine it may come later than they have patience; then it has nothing left to say.

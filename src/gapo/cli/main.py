@@ -16,7 +16,7 @@ from gapo.cli.eval import app as eval_app
 from gapo.cli.flip import flip
 from gapo.cli.generate import generate
 from gapo.cli.judge import judge
-from gapo.cli.launch import another_is_gone, end_with_the_launcher, said_once
+from gapo.cli.launch import another_is_gone, end_with_the_launcher, say_once
 from gapo.cli.leaving import leave_at_once
 from gapo.cli.names import names
 from gapo.cli.report import report
@@ -69,7 +69,7 @@ def main() -> None:
     except (InputError, TrainingStopped) as error:
         if os.environ.get("GAPO_DEBUG"):
             raise
-        said_once(f"gapo: {error}")
+        say_once(f"gapo: {error}")
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -79,7 +79,7 @@ def main() -> None:
             raise
         lines = str(error).strip().splitlines() or [type(error).__name__]
         unknown = f"this did not work: {lines[0]} (GAPO_DEBUG=1 shows where)"
-        said_once(f"gapo: {disk_trouble(error) or another_is_gone(error) or unknown}")
+        say_once(f"gapo: {disk_trouble(error) or another_is_gone(error) or unknown}")
         sys.exit(2)
 
 

@@ -61,5 +61,6 @@ def _over_items(row: Row, runs: Rows, ours: str, names: Sequence[str], by: Seque
         key: value
         for name in (names if row["seeds"] == 1 else ())
         if (left := one.get(name + BY_ITEM)) and (right := other.get(name + BY_ITEM))
-        for key, value in columns_of(name, minus_on_the_same_items(left, right)).items()
+        if (found := minus_on_the_same_items(left, right)) is not None
+        for key, value in columns_of(name, found).items()
     }

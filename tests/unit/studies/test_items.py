@@ -64,4 +64,5 @@ def test_nothing_is_said_of_runs_that_do_not_say_how_items_came_out_or_of_other_
     assert found["share"] == 0.25
     assert found["share_low"] <= 0.25 <= found["share_high"]
     assert by_items([{**row, "seeds": 3}], runs, "gapo", ["share"], ["rate"]) == [{**row, "seeds": 3}]
-    assert minus_on_the_same_items("+-", "+-+") is None
+    runs[1]["share" + BY_ITEM] = "+--"
+    assert by_items([row], runs, "gapo", ["share"], ["rate"]) == [row]
